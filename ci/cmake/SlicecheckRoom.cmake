@@ -1,0 +1,22 @@
+# slicecheck_room(NAME [KNOWS room...] [USES target...] [SOURCES ...] [HEADERS ...])
+# One library a folder of src. KNOWS is the only way to depend on another room; USES names packages.
+function(slicecheck_room name)
+  cmake_parse_arguments(PARSE_ARGV 1 room "" "" "KNOWS;USES;SOURCES;HEADERS")
+  set(scope PUBLIC)
+  if(room_SOURCES)
+    add_library(slicecheck_${name} STATIC ${room_SOURCES})
+    target_link_libraries(slicecheck_${name} PRIVATE slicecheck_flags)
+    set_target_properties(slicecheck_${name} PROPERTIES POSITION_INDEPENDENT_CODE ON)
+  else()
+    add_library(slicecheck_${name} INTERFACE)
+    set(scope INTERFACE)
+  endif()
+  add_library(slicecheck::${name} ALIAS slicecheck_${name})
+  target_sources(slicecheck_${name} ${scope}
+    FILE_SET HEADERS BASE_DIRS ${PROJECT_SOURCE_DIR}/src FILES ${room_HEADERS})
+  target_compile_features(slicecheck_${name} ${scope} cxx_std_20)
+  set_target_properties(slicecheck_${name} PROPERTIES
+    CXX_EXTENSIONS OFF VERIFY_INTERFACE_HEADER_SETS ON)
+  list(TRANSFORM room_KNOWS PREPEND slicecheck::)
+  target_link_libraries(slicecheck_${name} ${scope} ${room_KNOWS} ${room_USES})
+endfunction()

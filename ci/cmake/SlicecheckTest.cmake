@@ -1,0 +1,52 @@
+# Tests by room: slicecheck_test(room.subject SOURCES ... USES ... [LABELS ...] [TIMEOUT s]) runs in one
+# process; slicecheck_rank_test(room.subject RANKS 1 2 3 ...) runs the same program under mpirun once a
+# rank count, as room.subject.npN. Every test has a time limit.
+find_package(GTest REQUIRED)
+
+set(SLICECHECK_MPIRUN_FLAGS "--oversubscribe;--bind-to;none;--allow-run-as-root" CACHE STRING
+  "what mpirun is given by the tests")
+
+function(slicecheck_test_program target)
+  cmake_parse_arguments(PARSE_ARGV 1 test "" "MAIN" "SOURCES;USES" )
+  add_executable(${target} ${test_SOURCES})
+  target_include_directories(${target} PRIVATE ${PROJECT_SOURCE_DIR}/src ${PROJECT_SOURCE_DIR})
+  target_compile_features(${target} PRIVATE cxx_std_20)
+  set_target_properties(${target} PROPERTIES CXX_EXTENSIONS OFF)
+  target_compile_definitions(${target} PRIVATE SLICECHECK_SOURCE_DIR="${PROJECT_SOURCE_DIR}")
+  target_link_libraries(${target} PRIVATE slicecheck_flags ${test_USES} ${test_MAIN})
+endfunction()
+
+function(slicecheck_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 test "" "TIMEOUT" "SOURCES;USES;LABELS")
+  string(REPLACE "." "_" target test_${name})
+  slicecheck_test_program(${target} MAIN GTest::gtest_main SOURCES ${test_SOURCES}
+    USES ${test_USES} GTest::gtest)
+  add_test(NAME ${name} COMMAND ${target})
+  if(NOT test_TIMEOUT)
+    set(test_TIMEOUT 120)
+  endif()
+  if(NOT test_LABELS)
+    set(test_LABELS unit)
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${test_TIMEOUT} LABELS "${test_LABELS}")
+endfunction()
+
+# The program brings its own main (MPI_Init, agreement of the verdict, the same exit code on all).
+function(slicecheck_rank_test name)
+  cmake_parse_arguments(PARSE_ARGV 1 test "" "TIMEOUT" "RANKS;SOURCES;USES;LABELS")
+  if(NOT SLICECHECK_HAVE_MPI)
+    return()
+  endif()
+  string(REPLACE "." "_" target test_${name})
+  slicecheck_test_program(${target} SOURCES ${test_SOURCES} USES ${test_USES} GTest::gtest)
+  if(NOT test_TIMEOUT)
+    set(test_TIMEOUT 60)
+  endif()
+  foreach(ranks ${test_RANKS})
+    add_test(NAME ${name}.np${ranks} COMMAND ${MPIEXEC_EXECUTABLE} ${SLICECHECK_MPIRUN_FLAGS}
+      ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${target}>)
+    set_tests_properties(${name}.np${ranks} PROPERTIES TIMEOUT ${test_TIMEOUT}
+      LABELS "rank;${test_LABELS}" PROCESSORS ${ranks}
+      ENVIRONMENT "OMPI_MCA_mpi_yield_when_idle=1;ASAN_OPTIONS=detect_leaks=0")
+  endforeach()
+endfunction()
