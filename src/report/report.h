@@ -4,10 +4,10 @@
 #pragma once
 
 #include <cstdint>
-#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <variant>
 #include <vector>
 
@@ -154,6 +154,9 @@ Result<Report> parsed(std::string_view text);
 
 /// Writes the report by atomic rename; a reason where the file cannot be written.
 Reason write(const Report& report, const std::string& path);
+
+/// Why a report could not be written to `path`, tried before a run starts; or nothing.
+Reason unwritable(const std::string& path);
 
 /// A table that a person can read, the verdict last.
 std::string table(const Report& report);

@@ -1,0 +1,135 @@
+// A report is compared as a whole text with a committed example, survives a round trip, appears by
+// rename, and its verdict follows from its checks.
+#include "report/report.h"
+
+#include <gtest/gtest.h>
+
+#include <cmath>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+
+namespace slicecheck::report {
+namespace {
+
+Report example() {
+  Report made;
+  made.command = "reshard";
+  made.run_case = {
+      {"experts", std::int64_t{6}}, {"engine", std::string("collective")}, {"share_gpu", false}};
+  made.checks = {{"shape", 0, 0, Status::passed, 3, 0, "", {}},
+                 {"bytes.w13",
+                  0,
+                  3,
+                  Status::failed,
+                  1474560,
+                  245760,
+                  "16.7 % differ",
+                  {{"gigabytes_per_second", 1.5}}}};
+  Finding finding;
+  finding.cause = "gate-up-swapped";
+  finding.text = "gate rows lie where up rows are due in expert 4";
+  finding.tensors = {"w13"};
+  finding.ranks = {0, 2};
+  finding.experts = {4};
+  finding.layer = 3;
+  finding.also_possible = {"unexplained"};
+  finding.first = First{0,
+                        "w13",
+                        4,
+                        1,
+                        2,
+                        327682,
+                        "00ff",
+                        "ff00",
+                        Logical{"w3", 4, 2, 4, std::nullopt},
+                        Logical{"w1", 4, 2, 4, 1U},
+                        false};
+  made.findings = {finding};
+  made.probes = {{"random", 0, 0.0029, 0.003, std::nan(""), WorstRoute{1, 2, 4, 0.004},
+                  WorstExpert{4, 0.0035, 0.009}}};
+  made.ranks = {{0, 0, "host", "", 0, {{"pid_known", true}}}};
+  made.run = {{{"slicecheck", std::string("0.1.0")}}, 0.5, {{"reshard", 0.25}}, {}};
+  made.verdict = verdict_of(made);
+  return made;
+}
+
+std::string file_text(const std::filesystem::path& path) {
+  std::ifstream file(path);
+  std::stringstream text;
+  text << file.rdbuf();
+  return text.str();
+}
+
+TEST(Report, is_the_committed_example_to_the_letter) {
+  EXPECT_EQ(json(example()), file_text(SLICECHECK_SOURCE_DIR "/tests/report/example.json"));
+}
+
+TEST(Report, survives_a_round_trip) {
+  const std::string text = json(example());
+  const Result<Report> read = parsed(text);
+  ASSERT_FALSE(read.reason) << read.reason.text();
+  EXPECT_EQ(json(*read), text);
+}
+
+TEST(Report, text_that_is_no_report_is_a_reason) {
+  EXPECT_TRUE(parsed("").reason);
+  EXPECT_TRUE(parsed("{}").reason);
+  EXPECT_TRUE(parsed(std::string(100000, '[')).reason);
+  std::string text = json(example());
+  text.replace(text.find("\"exit_code\": 1"), 14, "\"exit_code\": 0");
+  EXPECT_TRUE(parsed(text).reason);
+  text = json(example());
+  text.replace(text.find("\"failed\""), 8, "\"hopeful\"");
+  EXPECT_TRUE(parsed(text).reason);
+}
+
+TEST(Verdict, the_worst_wins_in_the_order_of_the_contract) {
+  const Verdict order[] = {Verdict::error,   Verdict::hung,   Verdict::unusable,
+                           Verdict::refused, Verdict::failed, Verdict::inconclusive,
+                           Verdict::passed,  Verdict::not_run};
+  for (std::size_t a = 0; a < std::size(order); ++a) {
+    for (std::size_t b = 0; b < std::size(order); ++b) {
+      EXPECT_EQ(worst(order[a], order[b]), order[std::min(a, b)]);
+    }
+  }
+}
+
+TEST(Verdict, nothing_checked_is_not_run_and_a_finding_is_a_failure) {
+  Report report;
+  EXPECT_EQ(verdict_of(report), Verdict::not_run);
+  report.checks = {{"bytes.w13", 0, 0, Status::not_run, 0, 0, "", {}}};
+  EXPECT_EQ(verdict_of(report), Verdict::not_run);
+  report.checks.push_back({"bytes.w2", 0, 0, Status::passed, 1, 0, "", {}});
+  EXPECT_EQ(verdict_of(report), Verdict::passed);
+  report.checks.push_back({"control.w2_sf", 0, 0, Status::failed, 1, 0, "", {}});
+  EXPECT_EQ(verdict_of(report), Verdict::inconclusive);
+  report.findings.resize(1);
+  EXPECT_EQ(verdict_of(report), Verdict::failed);
+}
+
+TEST(Report, appears_whole_or_not_at_all) {
+  const std::filesystem::path folder =
+      std::filesystem::temp_directory_path() / ("slicecheck-report-" + std::to_string(::getpid()));
+  std::filesystem::create_directories(folder);
+  const std::filesystem::path path = folder / "report.json";
+  EXPECT_FALSE(write(example(), path));
+  EXPECT_EQ(file_text(path), json(example()));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
+  EXPECT_TRUE(write(example(), folder));
+  EXPECT_TRUE(write(example(), folder / "absent" / "report.json"));
+  EXPECT_TRUE(unwritable(folder / "absent" / "report.json"));
+  EXPECT_TRUE(unwritable(folder));
+  EXPECT_FALSE(unwritable(path));
+  EXPECT_EQ(std::distance(std::filesystem::directory_iterator(folder), {}), 1);
+  std::filesystem::remove_all(folder);
+}
+
+TEST(Table, ends_with_the_verdict) {
+  const std::string text = table(example());
+  EXPECT_TRUE(text.ends_with("\nverdict: failed\n")) << text;
+  EXPECT_NE(text.find("due there: w3 of expert 4, row 2, column 4"), std::string::npos) << text;
+}
+
+}  // namespace
+}  // namespace slicecheck::report
