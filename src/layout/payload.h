@@ -33,9 +33,9 @@ constexpr std::uint64_t layer_seed(std::uint64_t seed, std::uint64_t layer) {
 }
 
 inline constexpr std::uint64_t golden_gamma = 0x9E3779B97F4A7C15U;
-inline constexpr std::int64_t word_bytes = 8;    // a weight's unit
-inline constexpr std::int64_t word_codes = 16;   // elements in it
-inline constexpr std::int64_t unit_bytes = 4;    // a scale's unit
+inline constexpr std::int64_t word_bytes = 8;   // a weight's unit
+inline constexpr std::int64_t word_codes = 16;  // elements in it
+inline constexpr std::int64_t unit_bytes = 4;   // a scale's unit
 
 constexpr std::uint64_t mix64(std::uint64_t x) {
   x = (x ^ (x >> 30)) * 0xBF58476D1CE4E5B9U;
@@ -82,22 +82,38 @@ inline constexpr std::uint64_t numeric_range =
     numeric_values * numeric_values * numeric_values * numeric_values;
 inline constexpr std::uint64_t numeric_step = 155773847;
 
-/// Scale unit g of payload `bytes`, to be stored little-endian.
-constexpr std::uint32_t bytes_unit(std::uint64_t key8, std::int64_t g) {
-  return mix32(static_cast<std::uint32_t>(key8) +
-               (static_cast<std::uint32_t>(g) + 1) * 0x9E3779B9U);
+/// What is mixed into scale unit g of payload `bytes`; one unit on it is bytes_step more.
+inline constexpr std::uint32_t bytes_step = 0x9E3779B9U;
+constexpr std::uint32_t bytes_value(std::uint64_t key8, std::int64_t g) {
+  return static_cast<std::uint32_t>(key8) + (static_cast<std::uint32_t>(g) + 1) * bytes_step;
 }
 
-/// Scale unit g of payloads `numeric` and `exact`: four bytes 1 to 126, lowest digit first.
-constexpr std::uint32_t numeric_unit(std::uint64_t key8, std::int64_t g) {
-  std::uint64_t v =
-      (key8 % numeric_range + (static_cast<std::uint64_t>(g) + 1) * numeric_step) % numeric_range;
+/// Scale unit g of payload `bytes`, to be stored little-endian.
+constexpr std::uint32_t bytes_unit(std::uint64_t key8, std::int64_t g) {
+  return mix32(bytes_value(key8, g));
+}
+
+/// The value v < numeric_range behind scale unit g of payloads `numeric` and `exact`; one unit on
+/// it is numeric_step more, mod numeric_range.
+constexpr std::uint32_t numeric_value(std::uint64_t key8, std::int64_t g) {
+  return static_cast<std::uint32_t>(
+      (key8 % numeric_range + (static_cast<std::uint64_t>(g) + 1) * numeric_step) % numeric_range);
+}
+
+/// The four bytes 1 to 126 of a value, lowest digit first.
+constexpr std::uint32_t numeric_digits(std::uint32_t value) {
+  constexpr auto base = static_cast<std::uint32_t>(numeric_values);
   std::uint32_t unit = 0;
   for (int i = 0; i < 4; ++i) {
-    unit |= static_cast<std::uint32_t>(1 + v % numeric_values) << (8 * i);
-    v /= numeric_values;
+    unit |= (1 + value % base) << (8 * i);
+    value /= base;
   }
   return unit;
+}
+
+/// Scale unit g of payloads `numeric` and `exact`, to be stored little-endian.
+constexpr std::uint32_t numeric_unit(std::uint64_t key8, std::int64_t g) {
+  return numeric_digits(numeric_value(key8, g));
 }
 
 constexpr std::uint32_t unit_of(PayloadKind kind, std::uint64_t key8, std::int64_t g) {

@@ -1,0 +1,123 @@
+#include <fmt/format.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <fstream>
+#include <new>
+
+#include "memory/host/moves.h"
+#include "memory/host/payload_run.h"
+
+namespace slicecheck::memory {
+namespace {
+
+constexpr std::int64_t alignment = 256;
+constexpr std::int64_t huge_page = std::int64_t{2} << 20;
+
+std::int64_t free_bytes() {
+  std::ifstream file("/proc/meminfo");
+  for (std::string name, unit; file >> name;) {
+    std::int64_t kib = 0;
+    if (file >> kib && name == "MemAvailable:") return kib * 1024;
+    std::getline(file, unit);
+  }
+  return sysconf(_SC_AVPHYS_PAGES) * sysconf(_SC_PAGESIZE);
+}
+
+Reason out_of_memory(std::int64_t bytes, std::string_view purpose) {
+  return Reason(fmt::format("host memory is out: {} wants {} bytes, {} bytes are free", purpose,
+                            bytes, free_bytes()),
+                "out-of-memory");
+}
+
+class HostSpace final : public Space {
+ public:
+  std::string_view name() const override { return "host"; }
+
+  // Large buffers are aligned to huge pages and ask for them: a first write then costs one fault
+  // in 2 MiB instead of one in 4 KiB, which would cost more than the bytes.
+  Result<std::shared_ptr<std::uint8_t>> allocate(std::int64_t bytes,
+                                                 std::string_view purpose) override {
+    const bool large = bytes >= 2 * huge_page;
+    const auto align = static_cast<std::align_val_t>(large ? huge_page : alignment);
+    if (bytes < 0) return out_of_memory(bytes, purpose);
+    const auto size = static_cast<std::size_t>(std::max(bytes, alignment));
+    void* made = ::operator new(size, align, std::nothrow);
+    if (made == nullptr) return out_of_memory(bytes, purpose);
+    if (large) madvise(made, size / huge_page * huge_page, MADV_HUGEPAGE);
+    return std::shared_ptr<std::uint8_t>(
+        static_cast<std::uint8_t*>(made),
+        [align](std::uint8_t* data) { ::operator delete(data, align); });
+  }
+
+  void upload(std::uint8_t* to, Bytes from) override { std::memcpy(to, from.data(), from.size()); }
+  void download(MutableBytes to, const std::uint8_t* from) override {
+    std::memcpy(to.data(), from, to.size());
+  }
+  void copy(std::uint8_t* to, const std::uint8_t* from, std::int64_t bytes) override {
+    std::memcpy(to, from, static_cast<std::size_t>(bytes));
+  }
+  void fill(std::uint8_t* to, std::uint8_t value, std::int64_t bytes) override {
+    std::memset(to, value, static_cast<std::size_t>(bytes));
+  }
+
+  void fill_plain(std::uint8_t* to, const PayloadPlain& plain) override {
+    fill_plain_matrices(to, plain);
+  }
+
+  void fill_payload(std::uint8_t* to, const PayloadTensor& tensor) override {
+    for (std::int64_t local = 0; local < tensor.experts; ++local) {
+      std::uint8_t* expert = to + local * tensor.expert_bytes();
+      each_run(tensor, tensor.first_expert + local,
+               [&](std::int64_t offset, const auto& write) { write(expert + offset); });
+    }
+  }
+
+  void convert(std::uint8_t* to, layout::Kind kind, const layout::Widths& widths,
+               const PlainSource& from, std::int64_t experts) override {
+    const layout::Matrix matrix = layout::matrix(kind, widths);
+    for (std::int64_t e = 0; e < experts; ++e) {
+      if (layout::is_scale(kind)) {
+        convert_scales(to + e * matrix.bytes(), kind, matrix, plain_expert(from, kind, matrix, e));
+      } else {
+        convert_weights(to + e * matrix.bytes(), kind, matrix, plain_expert(from, kind, matrix, e));
+      }
+    }
+  }
+
+  void pack(std::uint8_t* to, const std::uint8_t* stock, layout::Kind kind,
+            const layout::Shape& shape) override {
+    pack_slices(to, stock, layout::cut(kind, shape), shape);
+  }
+
+  Difference compare(const std::uint8_t* a, const std::uint8_t* b, std::int64_t bytes) override {
+    return difference(a, b, bytes);
+  }
+
+  std::vector<Difference> compare_payload(const std::uint8_t* got,
+                                          const PayloadTensor& tensor) override {
+    std::vector<Difference> all(tensor.experts);
+    ByteVector due(run_bytes(tensor));
+    for (std::int64_t local = 0; local < tensor.experts; ++local) {
+      const std::uint8_t* expert = got + local * tensor.expert_bytes();
+      each_run(tensor, tensor.first_expert + local, [&](std::int64_t offset, const auto& write) {
+        write(due.data());
+        add(all[local], difference(expert + offset, due.data(), run_bytes(tensor)), offset);
+      });
+    }
+    return all;
+  }
+
+  Digest digest(const std::uint8_t* from, std::int64_t bytes) override {
+    return slicecheck::digest({from, static_cast<std::size_t>(bytes)});
+  }
+
+  void synchronise() override {}
+};
+
+}  // namespace
+
+std::unique_ptr<Space> host_space() { return std::make_unique<HostSpace>(); }
+
+}  // namespace slicecheck::memory
