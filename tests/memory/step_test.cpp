@@ -39,7 +39,7 @@ TEST(Step, a_row_is_its_words_in_turn) {
     for (const PayloadTensor& tensor : tensors(kind)) {
       const layout::Matrix matrix = layout::matrix(kind, tensor.widths());
       for (std::int64_t offset = 0; offset < matrix.bytes(); ++offset) {
-        const RowStart start = row_start(tensor, offset / matrix.row_bytes);
+        const RowStart start = row_steps(tensor).start(offset / matrix.row_bytes);
         const layout::PlainPlace place = place_of(tensor, offset);
         ASSERT_EQ(start.projection, place.projection);
         ASSERT_EQ(start.row, place.row);
@@ -54,17 +54,19 @@ TEST(Step, a_tile_is_its_units_in_turn) {
     for (const PayloadTensor& tensor : tensors(kind)) {
       const layout::Matrix matrix = layout::matrix(kind, tensor.widths());
       const std::int64_t m_tile_bytes = layout::sf_tile_rows * matrix.row_bytes;
+      const UnitSteps steps = unit_steps(tensor);
       for (std::int64_t offset = 0; offset < matrix.bytes(); ++offset) {
         const std::int64_t m_tile = offset / m_tile_bytes;
         const std::int64_t k_tile = offset % m_tile_bytes / layout::sf_tile_bytes;
         const std::int64_t unit = offset % layout::sf_tile_bytes / 4;
-        const UnitStart start = unit_start(tensor, m_tile, unit);
         const layout::PlainPlace place = place_of(tensor, offset);
-        ASSERT_EQ(start.projection, place.projection);
-        ASSERT_EQ(4 * (start.unit + k_tile) + offset % 4, plain_offset(tensor, place));
+        const std::int64_t at = plain_offset(tensor, place);
+        ASSERT_EQ(steps.first(unit) + steps.further(7, m_tile, k_tile),
+                  layout::scale_unit(7, place.projection, at / 4, tensor.whole));
+        ASSERT_EQ(offset % 4, at % 4);
         const layout::PlainRow row = unit_row(kind, m_tile, unit);
-        ASSERT_EQ(row.projection, place.projection);
         const std::int64_t moved = row.projection == layout::Projection::w2 ? 0 : tensor.d;
+        ASSERT_EQ(row.projection, place.projection);
         ASSERT_EQ(row.row + moved * tensor.widths().intermediate, place.row);
       }
     }
@@ -77,26 +79,33 @@ TEST(Step, runs_are_the_payload_byte_by_byte) {
     for (const Kind kind : layout::kinds) {
       for (PayloadTensor tensor : tensors(kind)) {
         tensor.payload = {payload, 11, payload == layout::PayloadKind::exact ? 1 : 0};
-        ByteVector run(run_bytes(tensor));
-        each_run(tensor, 5, [&](std::int64_t offset, const auto& write) {
-          write(run.data());
-          for (std::int64_t i = 0; i < std::ssize(run); ++i) {
-            ASSERT_EQ(run[i], layout::payload_byte(tensor.payload, 5, place_of(tensor, offset + i),
-                                                   tensor.whole));
+        const PayloadRuns runs(tensor);
+        ByteVector bytes(runs.run_bytes());
+        std::int64_t offset = 0;
+        runs.each_run(5, [&](const memory::Run& run) {
+          runs.write(bytes.data(), run);
+          ASSERT_EQ(offset, run.at * runs.unit_bytes());
+          for (std::int64_t i = 0; i < run.count * runs.unit_bytes(); ++i, ++offset) {
+            ASSERT_EQ(bytes[i], layout::payload_byte(tensor.payload, 5, place_of(tensor, offset),
+                                                     tensor.whole));
           }
         });
+        ASSERT_EQ(offset, tensor.expert_bytes());
       }
     }
   }
 }
 
-// A step of `numeric` never leaves the range, and steps of both payloads are the units' own values.
+// From any unit to any other, also where `numeric` wraps and where numbers pass 2^32.
 TEST(Step, a_unit_further_is_one_step) {
   const std::uint64_t key8 = layout::scale_key(1);
-  for (std::int64_t g = 0; g < 100000; ++g) {
-    ASSERT_EQ((layout::numeric_value(key8, g) + layout::numeric_step) % layout::numeric_range,
-              layout::numeric_value(key8, g + 1));
-    ASSERT_EQ(layout::bytes_value(key8, g) + layout::bytes_step, layout::bytes_value(key8, g + 1));
+  for (const std::int64_t g : {std::int64_t{0}, std::int64_t{1} << 33}) {
+    for (std::int64_t n = 0; n < (std::int64_t{1} << 33); n = 2 * n + 12345) {
+      ASSERT_EQ(bytes_unit_at(layout::bytes_value(key8, g), bytes_further(n)),
+                layout::bytes_unit(key8, g + n));
+      ASSERT_EQ(numeric_unit_at(layout::numeric_value(key8, g), numeric_further(n)),
+                layout::numeric_unit(key8, g + n));
+    }
   }
 }
 

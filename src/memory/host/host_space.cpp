@@ -67,10 +67,11 @@ class HostSpace final : public Space {
   }
 
   void fill_payload(std::uint8_t* to, const PayloadTensor& tensor) override {
+    const PayloadRuns runs(tensor);
     for (std::int64_t local = 0; local < tensor.experts; ++local) {
       std::uint8_t* expert = to + local * tensor.expert_bytes();
-      each_run(tensor, tensor.first_expert + local,
-               [&](std::int64_t offset, const auto& write) { write(expert + offset); });
+      runs.each_run(tensor.first_expert + local,
+                    [&](const Run& run) { runs.write(expert + run.at * runs.unit_bytes(), run); });
     }
   }
 
@@ -97,13 +98,16 @@ class HostSpace final : public Space {
 
   std::vector<Difference> compare_payload(const std::uint8_t* got,
                                           const PayloadTensor& tensor) override {
+    const PayloadRuns runs(tensor);
+    ByteVector due(runs.run_bytes());
     std::vector<Difference> all(tensor.experts);
-    ByteVector due(run_bytes(tensor));
     for (std::int64_t local = 0; local < tensor.experts; ++local) {
       const std::uint8_t* expert = got + local * tensor.expert_bytes();
-      each_run(tensor, tensor.first_expert + local, [&](std::int64_t offset, const auto& write) {
-        write(due.data());
-        add(all[local], difference(expert + offset, due.data(), run_bytes(tensor)), offset);
+      runs.each_run(tensor.first_expert + local, [&](const Run& run) {
+        const std::int64_t offset = run.at * runs.unit_bytes();
+        runs.write(due.data(), run);
+        add(all[local], difference(expert + offset, due.data(), run.count * runs.unit_bytes()),
+            offset);
       });
     }
     return all;

@@ -1,7 +1,9 @@
-// The payload in runs: short stretches of a converted tensor, computed at the speed of the memory.
-// Filling writes them where they belong; comparing computes them beside what was got.
+// The payload in runs: stretches of a converted tensor that fit the L1 cache, computed at the speed
+// of the memory. Filling writes them where they belong; comparing computes them beside what was
+// got.
 #pragma once
 
+#include <algorithm>
 #include <array>
 
 #include "memory/step.h"
@@ -11,46 +13,51 @@ namespace slicecheck::memory {
 /// `words` weight words from word `first` on, little-endian, 8 bytes each.
 void weight_words(std::uint8_t* to, std::uint64_t key, std::int64_t first, std::int64_t words);
 
-/// Scale units of one m-tile of one expert, tile after tile. The index map is evaluated when made.
-class TileRun {
- public:
-  TileRun(const PayloadTensor& tensor, std::int64_t expert, std::int64_t m_tile);
-
-  /// Writes the tile of the next k-tile, 512 bytes.
-  void next(std::uint8_t* to);
-
- private:
-  bool numeric_;
-  std::array<std::uint32_t, tile_units> state_;
+/// A stretch of one expert: `count` rows of weights from row `at` on, or `count` tiles of scales
+/// from tile `at` on, all of one m-tile.
+struct Run {
+  std::int64_t expert = 0;
+  std::int64_t at = 0;
+  std::int64_t count = 0;
 };
 
-/// Row `row` of converted w13 or w2 of expert `expert`, [row_bytes].
-void weight_row(std::uint8_t* to, const PayloadTensor& tensor, std::int64_t expert,
-                std::int64_t row);
+/// What a tensor holds, run by run. The index maps are evaluated when it is made and once a row.
+class PayloadRuns {
+ public:
+  explicit PayloadRuns(const PayloadTensor& tensor);
 
-/// Bytes of one run of a tensor: a row of weights, a tile of scales.
-constexpr std::int64_t run_bytes(const PayloadTensor& tensor) {
-  if (layout::is_scale(tensor.kind)) return layout::sf_tile_bytes;
-  return layout::matrix(tensor.kind, tensor.widths()).row_bytes;
-}
+  /// Bytes of a row or a tile.
+  std::int64_t unit_bytes() const { return unit_bytes_; }
 
-/// Calls visit(offset, write) for each run of an expert, in order: write(to) writes its bytes.
-template <typename Visit>
-void each_run(const PayloadTensor& tensor, std::int64_t expert, const Visit& visit) {
-  const layout::Matrix matrix = layout::matrix(tensor.kind, tensor.widths());
-  if (!layout::is_scale(tensor.kind)) {
-    for (std::int64_t row = 0; row < matrix.rows; ++row) {
-      visit(row * matrix.row_bytes, [&](std::uint8_t* to) { weight_row(to, tensor, expert, row); });
-    }
-    return;
-  }
-  const std::int64_t k_tiles = matrix.row_bytes / layout::sf_tile_cols;
-  for (std::int64_t tile = 0; tile < matrix.rows / layout::sf_tile_rows * k_tiles;) {
-    TileRun run(tensor, expert, tile / k_tiles);
-    for (std::int64_t k = 0; k < k_tiles; ++k, ++tile) {
-      visit(tile * layout::sf_tile_bytes, [&](std::uint8_t* to) { run.next(to); });
+  /// The longest run of each_run, in bytes.
+  std::int64_t run_bytes() const { return run_units_ * unit_bytes_; }
+
+  /// Writes the bytes of a run.
+  void write(std::uint8_t* to, const Run& run) const;
+
+  /// Calls visit(run) for each run of an expert, in order, without a gap.
+  template <typename Visit>
+  void each_run(std::int64_t expert, const Visit& visit) const {
+    for (std::int64_t group = 0; group < groups_; ++group) {
+      for (std::int64_t at = 0; at < group_units_; at += run_units_) {
+        visit(Run{expert, group * group_units_ + at, std::min(run_units_, group_units_ - at)});
+      }
     }
   }
-}
+
+ private:
+  void write_rows(std::uint8_t* to, const Run& run) const;
+  void write_exact_rows(std::uint8_t* to, const Run& run) const;
+  void write_tiles(std::uint8_t* to, const Run& run) const;
+
+  PayloadTensor tensor_;
+  RowSteps rows_;
+  UnitSteps units_;
+  std::int64_t unit_bytes_;
+  std::int64_t groups_;       // m-tiles; one for weights
+  std::int64_t group_units_;  // tiles of an m-tile; rows
+  std::int64_t run_units_;
+  std::array<std::uint32_t, tile_units> first_{};  // values behind the units of the first tile
+};
 
 }  // namespace slicecheck::memory
