@@ -1,0 +1,86 @@
+#include "properties/generators/draw.h"
+
+#include <rapidcheck/gen/Container.h>
+#include <rapidcheck/gen/Numeric.h>
+#include <rapidcheck/gen/Transform.h>
+#include <rapidcheck/gen/Tuple.h>
+
+#include <algorithm>
+#include <array>
+#include <tuple>
+
+namespace slicecheck::properties {
+namespace {
+
+// Each drawn number counts from its smallest value, which is where it shrinks to.
+struct Numbers {
+  std::int64_t tp, hidden, slice, experts, payload, seed, again, fault, fault_rank, fault_tensor;
+};
+
+// Small layouts come more often: half of all draws have one tile.
+constexpr std::array<std::int64_t, 10> sizes{1, 1, 1, 1, 1, 2, 2, 3, 3, 4};
+
+std::int64_t sized(std::int64_t number, std::int64_t most) {
+  const auto at = static_cast<std::size_t>(number);
+  return at < sizes.size() ? std::min(sizes[at], most) : most;
+}
+
+Fault fault_of(std::int64_t number) { return static_cast<Fault>(1 + number % (fault_count - 1)); }
+
+// Cuts the experts of a rank, then the tiles, until the layer is small enough.
+void bound(layout::Shape& shape, std::int64_t again, std::int64_t most) {
+  const auto bytes = [&] {
+    return shape.experts * shape.hidden * shape.intermediate * 27 / 16;  // 3 (1/2 + 1/16)
+  };
+  while (bytes() > most && shape.experts > shape.tp) shape.experts -= shape.tp;
+  while (bytes() > most && shape.intermediate > 64 * shape.tp * again) {
+    shape.intermediate -= 64 * shape.tp * again;
+  }
+  while (bytes() > most && shape.hidden > 128) shape.hidden -= 128;
+}
+
+Case case_of(const Numbers& drawn, Draw draw, const Limits& limits) {
+  Case made;
+  const std::int64_t tp = 2 + drawn.tp;
+  made.again = draw == Draw::cut_again ? 2 + drawn.again : 1;
+  made.shape = {tp * sized(drawn.experts, limits.experts_per_rank),
+                128 * sized(drawn.hidden, limits.hidden_tiles),
+                64 * sized(drawn.slice, limits.slice_tiles) * tp * made.again, tp};
+  bound(made.shape, made.again, limits.layer_bytes);
+  made.payload = {static_cast<layout::PayloadKind>(drawn.payload),
+                  static_cast<std::uint64_t>(1 + drawn.seed), 0};
+  if (draw != Draw::invalid) return made;
+  made.fault = fault_of(drawn.fault);
+  made.fault_rank = drawn.fault_rank % tp;
+  made.fault_tensor = drawn.fault_tensor;
+  return made;
+}
+
+rc::Gen<Case> generator(Draw draw, const Limits& limits) {
+  const auto below = [](std::int64_t end) { return rc::gen::inRange<std::int64_t>(0, end); };
+  const std::int64_t count = static_cast<std::int64_t>(sizes.size()) + 1;
+  return rc::gen::map(rc::gen::tuple(below(limits.tp - 1), below(count), below(count), below(count),
+                                     below(3), below(std::int64_t{1} << 32), below(2),
+                                     below(fault_count - 1), below(64), below(9)),
+                      [draw, limits](const auto& all) {
+                        return case_of(std::make_from_tuple<Numbers>(all), draw, limits);
+                      });
+}
+
+std::shared_ptr<Drawn> wrapped(const rc::Shrinkable<Case>& from) {
+  auto rest = std::make_shared<rc::Seq<rc::Shrinkable<Case>>>(from.shrinks());
+  return std::make_shared<Drawn>(Drawn{from.value(), [rest]() -> std::shared_ptr<Drawn> {
+                                         const auto next = rest->next();
+                                         return next ? wrapped(*next) : nullptr;
+                                       }});
+}
+
+}  // namespace
+
+Drawn drawn(Draw draw, const Limits& limits, std::uint64_t seed, std::int64_t number) {
+  const std::uint64_t own =
+      layout::mix64(seed + (static_cast<std::uint64_t>(number) + 1) * layout::golden_gamma);
+  return *wrapped(generator(draw, limits)(rc::Random(own), rc::kNominalSize));
+}
+
+}  // namespace slicecheck::properties

@@ -1,0 +1,56 @@
+// A law is one sentence with the code that finds where it is broken. What a law is about - the
+// maps, the moves, the cut - comes as a Subject, so that a test can put a wrong copy in the place
+// of any of them and see which law catches it; the program itself knows the one right subject.
+#pragma once
+
+#include <span>
+#include <string_view>
+#include <vector>
+
+#include "experts/convert.h"
+#include "experts/payload.h"
+#include "experts/place.h"
+#include "layout/place.h"
+#include "properties/generators/draw.h"
+
+namespace slicecheck::properties {
+
+/// The functions that the laws are about.
+struct Subject {
+  std::int64_t (*shuffle_source)(std::int64_t) = layout::shuffle_source;
+  std::int64_t (*shuffle_dest)(std::int64_t) = layout::shuffle_dest;
+  layout::PlainRow (*w13_source)(std::int64_t) = layout::w13_source;
+  std::int64_t (*w13_dest)(const layout::PlainRow&) = layout::w13_dest;
+  std::int64_t (*sf_offset)(std::int64_t, std::int64_t, std::int64_t) = layout::sf_offset;
+  layout::SfPlace (*sf_source)(std::int64_t, std::int64_t) = layout::sf_source;
+  layout::Cut (*cut)(layout::Kind, const layout::Shape&) = layout::cut;
+  layout::PlainPlace (*plain_place)(layout::Kind, std::int64_t,
+                                    const layout::Widths&) = layout::plain_place;
+  std::int64_t (*converted_offset)(const layout::PlainPlace&,
+                                   const layout::Widths&) = layout::converted_offset;
+  layout::PlainPlace (*whole_place)(const layout::PlainPlace&, std::int64_t,
+                                    std::int64_t) = layout::whole_place;
+  experts::ConvertedExpert (*converted)(const experts::PlainExpert&) = experts::converted;
+  experts::PlainExpert (*unconverted)(const experts::ConvertedExpert&) = experts::unconverted;
+  experts::PlainExpert (*plain_slice)(const experts::PlainExpert&, std::int64_t,
+                                      std::int64_t) = experts::slice;
+  experts::ConvertedExpert (*converted_slice)(const experts::ConvertedExpert&, std::int64_t,
+                                              std::int64_t) = experts::slice;
+  experts::ConvertedExpert (*placed_slice)(const experts::PlainExpert&, std::int64_t,
+                                           std::int64_t) = experts::placed_slice;
+};
+
+/// One law. `broken` says where a case breaks it, or nothing.
+struct Law {
+  std::string_view name;  // "Suite.sentence", as the headers' `Law:` lines have it
+  Draw draw = Draw::valid;
+  std::vector<Dimension> varies;
+  Reason (*broken)(const Case&, const Subject&) = nullptr;
+};
+
+/// The laws of each room, and all of them.
+std::vector<Law> layout_laws();
+std::vector<Law> experts_laws();
+std::vector<Law> laws();
+
+}  // namespace slicecheck::properties
