@@ -29,12 +29,14 @@ endif()
 
 add_library(slicecheck_flags INTERFACE)
 target_compile_options(slicecheck_flags INTERFACE
-  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion;-Wno-sign-conversion;-Wnon-virtual-dtor>)
+  $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion>
+  $<$<COMPILE_LANGUAGE:CXX>:-Wno-sign-conversion;-Wnon-virtual-dtor>)
 if(SLICECHECK_WERROR)
   target_compile_options(slicecheck_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
 endif()
 if(SLICECHECK_SANITIZE)
   target_compile_options(slicecheck_flags INTERFACE
-    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${SLICECHECK_SANITIZE};-fno-omit-frame-pointer;-fno-sanitize-recover=all>)
+    $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${SLICECHECK_SANITIZE};-fno-sanitize-recover=all>
+    $<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer>)
   target_link_options(slicecheck_flags INTERFACE -fsanitize=${SLICECHECK_SANITIZE})
 endif()

@@ -1,7 +1,9 @@
-# Tests by room: slicecheck_test(room.subject SOURCES ... USES ... [LABELS ...] [TIMEOUT s]) runs in one
-# process; slicecheck_rank_test(room.subject RANKS 1 2 3 ...) runs the same program under mpirun once a
-# rank count, as room.subject.npN. Every test has a time limit.
+# Tests by room: slicecheck_test(room.subject SOURCES ... USES ... [LABELS ...] [TIMEOUT s]) runs in
+# one process; slicecheck_rank_test(room.subject RANKS 1 2 3 ...) runs the same program under mpirun
+# once a rank count, as room.subject.npN; slicecheck_python_test(room.subject SCRIPT ...) runs a
+# script, which finds the tree in SLICECHECK_SOURCE_DIR. Every test has a time limit.
 find_package(GTest REQUIRED)
+set(SLICECHECK_PYTHON /usr/bin/python3 CACHE FILEPATH "a python3 that has jsonschema, for tests only")
 
 set(SLICECHECK_MPIRUN_FLAGS "--oversubscribe;--bind-to;none;--allow-run-as-root" CACHE STRING
   "what mpirun is given by the tests")
@@ -49,4 +51,14 @@ function(slicecheck_rank_test name)
       LABELS "rank;${test_LABELS}" PROCESSORS ${ranks}
       ENVIRONMENT "OMPI_MCA_mpi_yield_when_idle=1;ASAN_OPTIONS=detect_leaks=0")
   endforeach()
+endfunction()
+
+function(slicecheck_python_test name script)
+  cmake_parse_arguments(PARSE_ARGV 2 test "" "TIMEOUT" "LABELS;ENVIRONMENT")
+  add_test(NAME ${name} COMMAND ${SLICECHECK_PYTHON} -B ${CMAKE_CURRENT_SOURCE_DIR}/${script})
+  if(NOT test_TIMEOUT)
+    set(test_TIMEOUT 120)
+  endif()
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${test_TIMEOUT} LABELS "${test_LABELS}"
+    ENVIRONMENT "SLICECHECK_SOURCE_DIR=${PROJECT_SOURCE_DIR};${test_ENVIRONMENT}")
 endfunction()

@@ -1,6 +1,5 @@
 #include "base/digest.h"
 
-#define XXH_INLINE_ALL
 #include <xxhash.h>
 
 #include "base/must.h"

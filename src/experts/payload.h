@@ -1,4 +1,4 @@
-// Synthetic experts by the payload rule (layout/payload.h), one expert at a time, and their scalars.
+// Synthetic experts by the payload rule (layout/payload.h), one at a time, and their scalars.
 #pragma once
 
 #include "experts/convert.h"

@@ -1,6 +1,6 @@
 // The cut is free: slice d of a converted tensor is, byte for byte, the converted slice d. Per
 // expert it is a number of equally long runs of bytes, equally far apart.
-//   w13, w13_sf  rows [2 d I', 2 (d + 1) I'): one run (the shuffle and the 128-row tiles stay inside)
+//   w13, w13_sf  rows [2 d I', 2 (d + 1) I'): one run (shuffle and 128-row tiles stay inside)
 //   w2           columns [d I'/2, (d + 1) I'/2) of every row: H runs
 //   w2_sf        k-tiles [d I'/64, (d + 1) I'/64) of every m-tile: H / 128 runs
 // Source: the seed, slice_views.

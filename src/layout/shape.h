@@ -1,5 +1,5 @@
-// The one alphabet: E experts, H hidden, I intermediate, tp ranks of a group, I' = I / tp slice; and
-// the sizes of the four tensors of an expert that follow from it. Integers only.
+// The one alphabet: E experts, H hidden, I intermediate, tp ranks of a group, I' = I / tp slice;
+// and the sizes of the four tensors of an expert that follow from it. Integers only.
 #pragma once
 
 #include <array>
