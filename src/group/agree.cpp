@@ -1,0 +1,66 @@
+#include "group/agree.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+
+namespace slicecheck::group {
+namespace {
+
+constexpr char end_of_cause = '\n';
+
+std::string sealed(const Reason& reason) {
+  return reason ? reason.cause() + end_of_cause + reason.text() : std::string();
+}
+
+}  // namespace
+
+std::string Agreed::text() const {
+  if (reasons.empty()) return {};
+  const std::string& sentence = reasons.front().reason.text();
+  const std::size_t more = reasons.size() - 1;
+  if (more == 0) return sentence;
+  return fmt::format("{}, and {} more rank{}", sentence, more, more == 1 ? "" : "s");
+}
+
+Agreed agree(Group& group, const Reason& mine) {
+  if (group.least(mine ? 0 : 1) == 1) return {};
+  const std::vector<std::string> texts = share_texts(group, sealed(mine));
+  Agreed agreed;
+  for (int rank = 0; rank < group.size(); ++rank) {
+    const std::string& each = texts[rank];
+    const std::size_t end = each.find(end_of_cause);
+    if (end == std::string::npos) continue;
+    agreed.reasons.push_back({rank, Reason(each.substr(end + 1), each.substr(0, end))});
+  }
+  return agreed;
+}
+
+void refuse_together(Group& group, const Reason& mine, std::string_view what) {
+  Agreed agreed = agree(group, mine);
+  if (!agreed) return;
+  std::string text = fmt::format("{}: {}", what, agreed.text());
+  throw Refusal(std::move(text), std::move(agreed));
+}
+
+void lose(int rank, std::string text) { throw Lost(rank, std::move(text)); }
+
+std::vector<std::string> share_texts(Group& group, const std::string& mine) {
+  const std::int64_t bytes = static_cast<std::int64_t>(mine.size());
+  std::vector<std::int64_t> sizes(group.size());
+  group.share({reinterpret_cast<const std::uint8_t*>(&bytes), sizeof bytes},
+              {reinterpret_cast<std::uint8_t*>(sizes.data()), sizes.size() * sizeof bytes});
+  const std::int64_t widest = *std::max_element(sizes.begin(), sizes.end());
+  ByteVector padded(widest);
+  std::copy(mine.begin(), mine.end(), padded.begin());
+  ByteVector all(widest * group.size());
+  group.share(padded, all);
+  std::vector<std::string> texts;
+  for (int rank = 0; rank < group.size(); ++rank) {
+    const auto* at = reinterpret_cast<const char*>(all.data()) + rank * widest;
+    texts.emplace_back(at, at + sizes[rank]);
+  }
+  return texts;
+}
+
+}  // namespace slicecheck::group
