@@ -1,0 +1,40 @@
+// The dump folder `slicecheck-dump/1`: how an engine in any language hands over its work, one
+// folder a layer. Rank R of the launch writes its own stock.rankR.safetensors and
+// tp.rankR.safetensors, rank 0 the manifest. Dumps of one case are equal in every byte, whatever
+// made them, but for the manifest's `engine`.
+#pragma once
+
+#include "checkpoint/manifest.h"
+#include "checkpoint/safetensors.h"
+#include "experts/experts.h"
+
+namespace slicecheck::checkpoint {
+
+/// Why a dump cannot be written to `folder` (it holds something, or is no folder); or nothing, and
+/// the folder exists. For one rank; the others wait for it.
+Reason claim_dump(const std::string& folder);
+
+/// Writes one file. The Reason of a write means that it cannot be written, not that input is wrong.
+Reason write_manifest(const std::string& folder, const Manifest& manifest);
+Reason write_stock(const std::string& folder, std::int64_t rank,
+                   const experts::StockExperts& stock);
+Reason write_tp(const std::string& folder, std::int64_t rank, const experts::TpExperts& tp);
+
+/// The folder's manifest; a Reason names the file and the field.
+Result<Manifest> read_manifest(const std::string& folder);
+
+/// Rank `rank`'s stock as the manifest demands it, in host memory.
+/// Refuses when: a tensor is missing, has another type or other extents than the manifest says, or
+/// a scalar's values are not of one kind ([1], [Er] or [E] of equal bits for the gscales).
+Result<experts::StockExperts> read_stock(const std::string& folder, const Manifest& manifest,
+                                         std::int64_t rank);
+
+/// Rank `rank`'s tp experts, likewise.
+Result<experts::TpExperts> read_tp(const std::string& folder, const Manifest& manifest,
+                                   std::int64_t rank);
+
+/// "FOLDER/stock.rankR.safetensors".
+std::string stock_path(const std::string& folder, std::int64_t rank);
+std::string tp_path(const std::string& folder, std::int64_t rank);
+
+}  // namespace slicecheck::checkpoint

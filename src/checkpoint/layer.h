@@ -1,0 +1,89 @@
+// One layer's routed experts in a checkpoint, whatever its format: where every plain matrix lies,
+// and the scales beside them. Only the bytes asked for are read.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <vector>
+
+#include "checkpoint/shards.h"
+#include "experts/payload.h"
+
+namespace slicecheck::checkpoint {
+
+/// modelopt: one tensor a projection and expert. compressed_tensors: the same with reciprocal
+/// global scales. fused: one tensor for all experts, gate rows first.
+enum class Format { modelopt, compressed_tensors, fused };
+
+/// "ModelOpt", "compressed-tensors", "fused".
+std::string_view name(Format format);
+
+/// The second-level scales of one projection of one expert, as multipliers; nothing where the
+/// checkpoint has none.
+struct ProjectionScales {
+  std::optional<float> weight;  // s2
+  std::optional<float> input;   // sa
+};
+
+/// A byte matrix inside a tensor of a file: `begin` bytes into it.
+struct MatrixPlace {
+  Located tensor;
+  std::int64_t begin = 0;
+  layout::Matrix matrix;
+};
+
+/// Where one projection of one expert lies, and its scales.
+struct ProjectionPlace {
+  MatrixPlace weight;
+  MatrixPlace scale;
+  ProjectionScales scales;
+};
+
+/// By layout::Projection.
+using ExpertPlace = std::array<ProjectionPlace, 3>;
+
+/// Reads experts of one layer; shares the open files. Not for two threads at once.
+class Layer {
+ public:
+  Layer(Format format, std::string root, layout::Widths widths, std::vector<ExpertPlace> experts);
+
+  Format format() const { return format_; }
+  /// `model.layers.3.mlp.experts`.
+  const std::string& root() const { return root_; }
+  layout::Widths widths() const { return widths_; }
+  /// E.
+  std::int64_t experts() const { return static_cast<std::int64_t>(experts_.size()); }
+
+  /// Plain expert e, whole.
+  Result<experts::PlainExpert> expert(std::int64_t e) const;
+
+  /// Slice d of tp of plain expert e, as a TP loader reads it: rows of w1 and w3, columns of w2.
+  /// Equals experts::slice(expert(e), tp, d). I' % 16 == 0.
+  /// Law: Layer.a_slice_read_is_a_slice_of_what_is_read
+  Result<experts::PlainExpert> expert_slice(std::int64_t e, std::int64_t tp, std::int64_t d) const;
+
+  /// The scales of a projection as the checkpoint has them.
+  const ProjectionScales& scales(std::int64_t e, layout::Projection projection) const;
+
+  /// The scalars of experts [first, first + count) as the stock holds them: input scales are the
+  /// largest over all E experts (and over w1 and w3), one gscale its reciprocal; g1_alphas takes
+  /// w1's weight scale where w3's differs, as vLLM does. A NaN anywhere makes its maximum NaN.
+  /// Refuses when: one is absent (scale-missing).
+  Result<experts::Scalars> scalars(std::int64_t first, std::int64_t count) const;
+
+ private:
+  Result<float> largest_input(layout::Projection from, layout::Projection to) const;
+  Reason missing(std::int64_t e, layout::Projection projection, std::string_view which) const;
+
+  Format format_;
+  std::string root_;
+  layout::Widths widths_;
+  std::vector<ExpertPlace> experts_;
+};
+
+/// The layer whose experts stand under `root`.
+/// Refuses when: a tensor is missing or has another type or extents (unusable); the experts are not
+/// NVFP4, not gated, transposed, or have biases (refused).
+Result<Layer> layer_of(Shards& shards, const std::string& root);
+
+}  // namespace slicecheck::checkpoint
