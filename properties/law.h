@@ -10,10 +10,21 @@
 #include "experts/convert.h"
 #include "experts/payload.h"
 #include "experts/place.h"
+#include "group/agree.h"
 #include "layout/place.h"
 #include "properties/generators/draw.h"
 
 namespace slicecheck::properties {
+
+/// The group's own moves as functions, so that they can stand in a Subject.
+inline void all_to_all_of(group::Group& group, std::uint8_t* received, const std::uint8_t* sent,
+                          std::int64_t block_bytes) {
+  group.all_to_all(received, sent, block_bytes);
+}
+inline void all_gather_of(group::Group& group, std::uint8_t* received, const std::uint8_t* sent,
+                          std::int64_t block_bytes) {
+  group.all_gather(received, sent, block_bytes);
+}
 
 /// The functions that the laws are about.
 struct Subject {
@@ -38,19 +49,31 @@ struct Subject {
                                               std::int64_t) = experts::slice;
   experts::ConvertedExpert (*placed_slice)(const experts::PlainExpert&, std::int64_t,
                                            std::int64_t) = experts::placed_slice;
+  group::Agreed (*agree)(group::Group&, const Reason&) = group::agree;
+  void (*all_to_all)(group::Group&, std::uint8_t*, const std::uint8_t*,
+                     std::int64_t) = all_to_all_of;
+  void (*all_gather)(group::Group&, std::uint8_t*, const std::uint8_t*,
+                     std::int64_t) = all_gather_of;
 };
 
-/// One law. `broken` says where a case breaks it, or nothing.
+/// One law: where a case breaks it, or nothing. One of the two ways is set.
 struct Law {
   std::string_view name;  // "Suite.sentence", as the headers' `Law:` lines have it
   Draw draw = Draw::valid;
   std::vector<Dimension> varies;
+
+  /// A law that one process can judge.
   Reason (*broken)(const Case&, const Subject&) = nullptr;
+
+  /// A law of ranks together: what this rank of case.shape.tp found. Collective over the group; no
+  /// rank leaves alone, and the verdict of all is agreed by who calls.
+  Reason (*broken_together)(const Case&, const Subject&, group::Group&) = nullptr;
 };
 
 /// The laws of each room, and all of them.
 std::vector<Law> layout_laws();
 std::vector<Law> experts_laws();
+std::vector<Law> group_laws();
 std::vector<Law> laws();
 
 }  // namespace slicecheck::properties

@@ -3,24 +3,112 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include <algorithm>
+#include <chrono>
+#include <map>
 #include <set>
+#include <span>
 
 namespace slicecheck::properties {
 namespace {
 
-Broken smallest(const Law& law, const Plan& plan, const Subject& subject, Drawn from,
-                std::string text) {
-  Broken found{from.value, std::move(text), 0};
-  while (found.shrinks < plan.shrinks) {
-    const std::shared_ptr<Drawn> candidate = from.next_smaller();
-    if (!candidate) break;
-    ++found.shrinks;
-    if (const Reason reason = law.broken(candidate->value, subject)) {
-      found.given = candidate->value;
-      found.text = reason.text();
-      from = *candidate;
+using Clock = std::chrono::steady_clock;
+
+double seconds_since(Clock::time_point start) {
+  return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// The first of some cases that breaks the law.
+struct FirstBroken {
+  std::int64_t number = 0;
+  std::string text;
+};
+
+/// A law on the ranks of a launch.
+class Trial {
+ public:
+  Trial(group::Group& world, const Law& law, const Subject& subject, const InFlight& in_flight)
+      : world_(world), law_(law), subject_(subject), in_flight_(in_flight) {}
+
+  /// How many cases are judged at once: one where ranks act together, else one a rank.
+  std::int64_t batch() const { return law_.broken_together != nullptr ? 1 : world_.size(); }
+
+  /// Which of up to batch() cases breaks the law first, or nothing. Collective.
+  std::optional<FirstBroken> first_broken(std::span<const Case> cases) {
+    Reason mine = unequal(cases);
+    std::int64_t number = mine ? 0 : std::ssize(cases);
+    if (!world_.least(mine ? 0 : 1)) return agreed(0, mine);
+    if (law_.broken_together != nullptr) {
+      mine = judged_together(cases[0]);
+      number = mine ? 0 : 1;
+    } else if (world_.rank() < std::ssize(cases)) {
+      mine = law_.broken(cases[world_.rank()], subject_);
+      number = mine ? world_.rank() : std::ssize(cases);
     }
+    const std::int64_t first = world_.least(number);
+    if (first == std::ssize(cases)) return {};
+    return agreed(first, number == first ? mine : Reason());
   }
+
+  /// True on every rank when `over` is true on any. Collective.
+  bool any(bool over) { return world_.least(over ? 0 : 1) == 0; }
+
+ private:
+  std::optional<FirstBroken> agreed(std::int64_t number, const Reason& mine) {
+    return FirstBroken{number, group::agree(world_, mine).text()};
+  }
+
+  // Every rank must be about to run the same bytes, else the verdicts say nothing.
+  Reason unequal(std::span<const Case> cases) {
+    std::string all;
+    for (const Case& each : cases) all += json({std::string(law_.name), each});
+    const Digest mine = digest({reinterpret_cast<const std::uint8_t*>(all.data()), all.size()});
+    ByteVector every(mine.bytes.size() * world_.size());
+    world_.share(mine.bytes, every);
+    if (std::equal(mine.bytes.begin(), mine.bytes.end(), every.begin())) return {};
+    return Reason(fmt::format("rank {} drew another case than rank 0", world_.rank()));
+  }
+
+  Reason judged_together(const Case& given) {
+    const auto size = static_cast<int>(given.shape.tp);
+    const SavedCase saved{std::string(law_.name), given};
+    if (in_flight_ && world_.rank() == 0) in_flight_(&saved);
+    std::unique_ptr<group::Group>& part = parts_[size];
+    if (!part) part = world_.split(world_.rank() < size ? 0 : 1);
+    if (world_.rank() >= size) return {};
+    return law_.broken_together(given, subject_, *part);
+  }
+
+  group::Group& world_;
+  const Law& law_;
+  const Subject& subject_;
+  const InFlight& in_flight_;
+  std::map<int, std::unique_ptr<group::Group>> parts_;  // ranks [0, n), and the rest
+};
+
+// Takes the first smaller case that still breaks the law, again and again. Collective.
+Broken smallest(Trial& trial, const Plan& plan, Drawn from, std::string text) {
+  const Clock::time_point start = Clock::now();
+  Broken found{from.value, std::move(text), 0, 0};
+  while (found.shrinks < plan.shrinks && !trial.any(seconds_since(start) > plan.shrink_seconds)) {
+    std::vector<std::shared_ptr<Drawn>> candidates;
+    std::vector<Case> cases;
+    const std::int64_t most = std::min(trial.batch(), plan.shrinks - found.shrinks);
+    while (std::ssize(cases) < most) {
+      std::shared_ptr<Drawn> candidate = from.next_smaller();
+      if (!candidate) break;
+      cases.push_back(candidate->value);
+      candidates.push_back(std::move(candidate));
+    }
+    if (cases.empty()) break;
+    const std::optional<FirstBroken> first = trial.first_broken(cases);
+    found.shrinks += first ? first->number + 1 : std::ssize(cases);
+    if (!first) continue;
+    found.given = cases[first->number];
+    found.text = first->text;
+    from = *candidates[first->number];
+  }
+  found.shrink_seconds = seconds_since(start);
   return found;
 }
 
@@ -33,41 +121,137 @@ void count_classes(const Law& law, const Limits& limits, const std::set<std::str
   }
 }
 
+Limits limits_of(const Law& law, const Plan& plan, int ranks) {
+  Limits limits = plan.limits;
+  if (law.broken_together != nullptr) limits.tp = plan.ranks_up_to > 0 ? plan.ranks_up_to : ranks;
+  return limits;
+}
+
+bool fits(const Law& law, const Case& given, int ranks) {
+  return law.broken_together == nullptr || given.shape.tp <= ranks;
+}
+
+/// The saved cases of the law, then the drawn ones, in order.
+class Cases {
+ public:
+  Cases(const Law& law, const Plan& plan, const Limits& limits)
+      : law_(law), plan_(plan), limits_(limits) {
+    for (const SavedCase& each : plan.saved) {
+      if (each.law == law.name) saved_.push_back(each.given);
+    }
+  }
+
+  std::int64_t saved() const { return std::ssize(saved_); }
+
+  // A law of ranks together on a launch of one rank has no cases.
+  std::int64_t count() const { return limits_.tp < 2 ? 0 : saved() + plan_.cases; }
+
+  Drawn number(std::int64_t i) const {
+    if (i < saved()) return {saved_[i], [] { return nullptr; }};
+    return drawn(law_.draw, limits_, plan_.seed, i - saved());
+  }
+
+ private:
+  const Law& law_;
+  const Plan& plan_;
+  const Limits& limits_;
+  std::vector<Case> saved_;
+};
+
+/// Up to trial.batch() cases that fit, from `next` on.
+std::vector<Drawn> batch_of(const Cases& cases, const Law& law, std::int64_t most, int ranks,
+                            std::int64_t& next, Outcome& outcome) {
+  std::vector<Drawn> batch;
+  for (; next < cases.count() && std::ssize(batch) < most; ++next) {
+    Drawn each = cases.number(next);
+    if (!fits(law, each.value, ranks)) {
+      ++outcome.discarded;
+    } else {
+      batch.push_back(std::move(each));
+    }
+  }
+  return batch;
+}
+
 }  // namespace
 
-Outcome run(const Law& law, const Plan& plan, const Subject& subject) {
+Outcome run(group::Group& world, const Law& law, const Plan& plan, const Subject& subject,
+            const InFlight& in_flight) {
+  const Clock::time_point start = Clock::now();
+  const Limits limits = limits_of(law, plan, world.size());
+  const Cases cases(law, plan, limits);
+  Trial trial(world, law, subject, in_flight);
   Outcome outcome;
   outcome.law = law.name;
   std::set<std::string> seen;
-  while (outcome.cases < plan.cases && !outcome.broken) {
-    const Drawn each = drawn(law.draw, plan.limits, plan.seed, outcome.cases);
-    ++outcome.cases;
-    for (const Dimension dimension : law.varies) seen.insert(class_of(each.value, dimension));
-    if (const Reason reason = law.broken(each.value, subject)) {
-      outcome.broken = smallest(law, plan, subject, each, reason.text());
+  std::int64_t next = 0;
+  while (!outcome.broken) {
+    if (plan.seconds > 0 && trial.any(seconds_since(start) > plan.seconds)) break;
+    const std::vector<Drawn> batch =
+        batch_of(cases, law, trial.batch(), world.size(), next, outcome);
+    if (batch.empty()) break;
+    std::vector<Case> values;
+    for (const Drawn& each : batch) values.push_back(each.value);
+    const std::optional<FirstBroken> first = trial.first_broken(values);
+    const std::int64_t judged = first ? first->number + 1 : std::ssize(values);
+    for (std::int64_t i = 0; i < judged; ++i) {
+      ++outcome.cases;
+      for (const Dimension each : law.varies) seen.insert(class_of(values[i], each));
     }
+    if (first) outcome.broken = smallest(trial, plan, batch[first->number], first->text);
   }
-  count_classes(law, plan.limits, seen, outcome);
+  if (in_flight && world.rank() == 0) in_flight(nullptr);
+  outcome.saved = std::min(outcome.cases, cases.saved());
+  count_classes(law, limits, seen, outcome);
+  outcome.seconds = seconds_since(start);
   return outcome;
 }
 
+Result<std::optional<Broken>> replayed(group::Group& world, const SavedCase& saved,
+                                       const Subject& subject, const InFlight& in_flight) {
+  const std::optional<Law> law = law_named(saved.law);
+  if (!law) return Reason(fmt::format("no law is named {}", saved.law));
+  if (!fits(*law, saved.given, world.size())) {
+    return Reason(fmt::format("the case needs {} ranks, the launch has {}", saved.given.shape.tp,
+                              world.size()));
+  }
+  Trial trial(world, *law, subject, in_flight);
+  const std::array<Case, 1> one{saved.given};
+  const std::optional<FirstBroken> first = trial.first_broken(one);
+  if (in_flight && world.rank() == 0) in_flight(nullptr);
+  if (!first) return std::optional<Broken>();
+  return std::optional<Broken>(Broken{saved.given, first->text, 0, 0});
+}
+
 std::string text(const Outcome& outcome) {
-  std::string made =
-      fmt::format("{} {}: {} cases, {} classes", outcome.law,
-                  outcome.passed() ? "passed" : "failed", outcome.cases, outcome.reached.size());
+  const bool tried = outcome.cases > 0;
+  const char* verdict = outcome.broken ? "failed" : !tried ? "not run" : "passed";
+  if (tried && !outcome.broken && !outcome.missed.empty()) verdict = "not passed";
+  std::string made = fmt::format("{} {}: {} cases, {} discarded, {} classes", outcome.law, verdict,
+                                 outcome.cases, outcome.discarded, outcome.reached.size());
   if (!outcome.missed.empty()) {
     made += fmt::format(", not reached: {}", fmt::join(outcome.missed, ", "));
   }
   if (outcome.broken) {
-    made += fmt::format("; broken by {}: {}", text(outcome.broken->given), outcome.broken->text);
+    made += fmt::format("; broken by {} (after {} shrinks): {}", text(outcome.broken->given),
+                        outcome.broken->shrinks, outcome.broken->text);
   }
   return made;
 }
 
 std::vector<Law> laws() {
   std::vector<Law> all = layout_laws();
-  for (const Law& law : experts_laws()) all.push_back(law);
+  for (const std::vector<Law>& more : {experts_laws(), group_laws()}) {
+    all.insert(all.end(), more.begin(), more.end());
+  }
   return all;
+}
+
+std::optional<Law> law_named(std::string_view name) {
+  for (const Law& law : laws()) {
+    if (law.name == name) return law;
+  }
+  return {};
 }
 
 }  // namespace slicecheck::properties
