@@ -1,11 +1,19 @@
-// Every law, over random cases from a fixed seed, as one test a law.
+// Every law, over random cases from one seed, as one test a law. SLICECHECK_SEED and
+// SLICECHECK_CASES are for other nights and longer ones.
 #include <gtest/gtest.h>
+
+#include <cstdlib>
 
 #include "group/local/local_group.h"
 #include "properties/run/run.h"
 
 namespace slicecheck::properties {
 namespace {
+
+std::uint64_t from_environment(const char* name, std::uint64_t otherwise) {
+  const char* set = std::getenv(name);
+  return set ? std::strtoull(set, nullptr, 10) : otherwise;
+}
 
 class Laws : public testing::TestWithParam<Law> {};
 
@@ -23,7 +31,8 @@ Outcome outcome_of(const Law& law, const Plan& plan, int ranks) {
 
 TEST_P(Laws, hold_and_reach_every_class) {
   Plan plan;
-  plan.cases = 100;
+  plan.seed = from_environment("SLICECHECK_SEED", 1);
+  plan.cases = static_cast<std::int64_t>(from_environment("SLICECHECK_CASES", 100));
   std::printf("seed %llu\n", static_cast<unsigned long long>(plan.seed));
   const Outcome outcome = outcome_of(GetParam(), plan, 8);
   std::printf("%s\n", text(outcome).c_str());

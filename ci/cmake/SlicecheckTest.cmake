@@ -3,7 +3,7 @@
 # once a rank count, as room.subject.npN; slicecheck_python_test(room.subject SCRIPT ...) runs a
 # script, which finds the tree in SLICECHECK_SOURCE_DIR. Every test has a time limit.
 find_package(GTest REQUIRED)
-set(SLICECHECK_PYTHON /usr/bin/python3 CACHE FILEPATH "a python3 that has jsonschema, for tests only")
+set(SLICECHECK_PYTHON /usr/bin/python3 CACHE FILEPATH "a python3 that has jsonschema, for tests")
 
 set(SLICECHECK_MPIRUN_FLAGS "--oversubscribe;--bind-to;none;--allow-run-as-root" CACHE STRING
   "what mpirun is given by the tests")
