@@ -1,0 +1,38 @@
+// The value that most ranks hold, so that a disagreement names the few and not the many.
+#pragma once
+
+#include <algorithm>
+#include <vector>
+
+#include "group/group.h"
+
+namespace slicecheck::reshard {
+
+/// Every rank's value, in rank order. Collective.
+template <typename T>
+std::vector<T> shared(group::Group& group, const T& mine) {
+  std::vector<T> all(group.size());
+  group.share({reinterpret_cast<const std::uint8_t*>(&mine), sizeof mine},
+              {reinterpret_cast<std::uint8_t*>(all.data()), all.size() * sizeof mine});
+  return all;
+}
+
+/// The value that most ranks hold; of those held equally often, the lowest rank's.
+template <typename T>
+T majority(const std::vector<T>& values) {
+  const auto held = [&](const T& value) { return std::count(values.begin(), values.end(), value); };
+  return *std::max_element(values.begin(), values.end(),
+                           [&](const T& a, const T& b) { return held(a) < held(b); });
+}
+
+/// The ranks that hold another value than `most`.
+template <typename T>
+std::vector<int> minority(const std::vector<T>& values, const T& most) {
+  std::vector<int> ranks;
+  for (std::size_t rank = 0; rank < values.size(); ++rank) {
+    if (!(values[rank] == most)) ranks.push_back(static_cast<int>(rank));
+  }
+  return ranks;
+}
+
+}  // namespace slicecheck::reshard

@@ -1,0 +1,140 @@
+#include "reshard/reshard.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include "group/agree.h"
+#include "reshard/majority.h"
+
+namespace slicecheck::reshard {
+namespace {
+
+/// What must be the same on every rank before a byte moves.
+struct Parameters {
+  std::int64_t hidden = 0;
+  std::int64_t intermediate = 0;
+  std::int64_t experts = 0;
+  bool operator==(const Parameters&) const = default;
+};
+
+std::string text(const Parameters& parameters) {
+  return fmt::format("hidden {}, intermediate {} and {} experts", parameters.hidden,
+                     parameters.intermediate, parameters.experts);
+}
+
+/// Why this rank's parameters are not those of most ranks; the same sentence on every rank of the
+/// minority. Collective.
+Reason differing(group::Group& group, const Parameters& mine) {
+  const std::vector<Parameters> all = shared(group, mine);
+  const Parameters most = majority(all);
+  if (mine == most) return {};
+  std::vector<std::string> held;
+  for (const int rank : minority(all, most)) {
+    held.push_back(fmt::format("rank {} has {}", rank, text(all[rank])));
+  }
+  return Reason(fmt::format("the experts' shapes differ across ranks: most have {}, but {}",
+                            text(most), fmt::join(held, ", ")),
+                "shape-differs-across-ranks");
+}
+
+Reason without_data(std::string_view name, const Tensor& tensor) {
+  if (tensor.data != nullptr || tensor.bytes() == 0) return {};
+  return Reason(fmt::format("{} has no data, expected {} bytes", name, tensor.bytes()),
+                "shape-unsupported");
+}
+
+Reason without_data(const experts::StockExperts& stock) {
+  for (const layout::Kind kind : layout::kinds) {
+    Reason reason = without_data(layout::name(kind), experts::tensor_of(stock, kind));
+    if (reason) return reason;
+  }
+  for (const experts::Scalar scalar : experts::all_scalars) {
+    Reason reason = without_data(experts::name(scalar), experts::tensor_of(stock, scalar));
+    if (reason) return reason;
+  }
+  Reason reason = without_data("a1_gscale", stock.a1_gscale);
+  return reason ? reason : without_data("a2_gscale", stock.a2_gscale);
+}
+
+/// No rank has fewer than one expert, or widths of nothing: such experts agree with every rule of
+/// the layout, and nothing would be moved.
+Reason empty(const layout::Shape& shape) {
+  if (shape.experts > 0 && shape.hidden > 0 && shape.intermediate > 0) return {};
+  return Reason(fmt::format("{} experts of hidden {} and intermediate {} hold nothing",
+                            shape.experts, shape.hidden, shape.intermediate),
+                "shape-unsupported");
+}
+
+/// Everything that this rank can see to be wrong by itself.
+Reason unfit(const experts::StockExperts& stock, const group::Group& group,
+             std::int64_t num_experts) {
+  Reason reason = experts::unsupported(stock, group.size());
+  if (!reason) reason = experts::misplaced(stock, group.rank(), group.size(), num_experts);
+  if (!reason) reason = empty(experts::shape_of(stock, group.size()));
+  if (!reason) reason = without_data(stock);
+  return reason;
+}
+
+Tensor empty_tensor(Dtype dtype, Extents extents) { return {dtype, std::move(extents), {}, {}}; }
+
+Reason allocate(Tensor& tensor, std::string_view purpose, memory::Space& space) {
+  auto made = space.allocate(tensor.bytes(), purpose);
+  if (!made.reason) tensor.data = *made;
+  return made.reason;
+}
+
+/// One kind's final tensor. The packed copy is the only one beside stock and result, and is gone
+/// when the next kind begins. Collective.
+Tensor exchanged(const experts::StockExperts& stock, layout::Kind kind, const layout::Shape& shape,
+                 group::Group& group) {
+  memory::Space& space = group.space();
+  const Tensor& local = experts::tensor_of(stock, kind);
+  Tensor received = empty_tensor(Dtype::u8, experts::final_extents(kind, shape));
+  Tensor packed = empty_tensor(Dtype::u8, local.extents);
+  Reason reason = allocate(received, fmt::format("tp {}", layout::name(kind)), space);
+  if (!reason) reason = allocate(packed, fmt::format("packed {}", layout::name(kind)), space);
+  group::refuse_together(group, reason, refusal);
+  space.pack(packed.data.get(), local.data.get(), kind, shape);
+  group.all_to_all(received.data.get(), packed.data.get(), local.bytes() / group.size());
+  space.synchronise();
+  return received;
+}
+
+/// One scalar of all experts, in global order. Collective.
+Tensor gathered(const experts::StockExperts& stock, experts::Scalar scalar,
+                const layout::Shape& shape, group::Group& group) {
+  const Tensor& local = experts::tensor_of(stock, scalar);
+  Tensor received = empty_tensor(Dtype::f32, {shape.experts});
+  const Reason reason =
+      allocate(received, fmt::format("tp {}", experts::name(scalar)), group.space());
+  group::refuse_together(group, reason, refusal);
+  group.all_gather(received.data.get(), local.data.get(), local.bytes());
+  return received;
+}
+
+}  // namespace
+
+experts::TpExperts reshard_nvfp4(const experts::StockExperts& stock, group::Group& group,
+                                 std::int64_t num_experts) {
+  group::refuse_together(group, unfit(stock, group, num_experts), refusal);
+  const layout::Shape shape = experts::shape_of(stock, group.size());
+  group::refuse_together(group, differing(group, {shape.hidden, shape.intermediate, shape.experts}),
+                         refusal);
+  // Every rank's tensors are known to be sound: what follows may read them.
+  group::refuse_together(group, not_finite_positive(stock, group.space()), refusal);
+  group::refuse_together(group, check_global_scales(stock, group), refusal);
+
+  experts::TpExperts made;
+  for (const layout::Kind kind : layout::kinds) {
+    experts::tensor_of(made, kind) = exchanged(stock, kind, shape, group);
+  }
+  for (const experts::Scalar scalar : experts::all_scalars) {
+    experts::tensor_of(made, scalar) = gathered(stock, scalar, shape, group);
+  }
+  group.space().synchronise();
+  made.intermediate = shape.slice();
+  made.num_experts = num_experts;
+  return made;
+}
+
+}  // namespace slicecheck::reshard
