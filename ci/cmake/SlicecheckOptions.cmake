@@ -27,11 +27,52 @@ if(NOT SLICECHECK_MPI STREQUAL "OFF")
   set(SLICECHECK_HAVE_MPI ${MPI_CXX_FOUND})
 endif()
 
+# Device code: sm_80 to sm_120 where a list is given, e.g. "80-real;90-real;100-real;120".
+set(SLICECHECK_CUDA_ARCHITECTURES 90 CACHE STRING "what device code is built for, a list")
+set(SLICECHECK_HAVE_CUDA OFF)
+if(NOT SLICECHECK_CUDA STREQUAL "OFF")
+  include(CheckLanguage)
+  set(CMAKE_CUDA_ARCHITECTURES ${SLICECHECK_CUDA_ARCHITECTURES})
+  find_package(CUDAToolkit QUIET)
+  if(CUDAToolkit_FOUND AND NOT CMAKE_CUDA_COMPILER AND NOT DEFINED ENV{CUDACXX})
+    set(CMAKE_CUDA_COMPILER ${CUDAToolkit_NVCC_EXECUTABLE})
+  endif()
+  if(CMAKE_CUDA_COMPILER OR DEFINED ENV{CUDACXX})
+    check_language(CUDA)
+  endif()
+  if(CUDAToolkit_FOUND AND CMAKE_CUDA_COMPILER)
+    enable_language(CUDA)
+    set(SLICECHECK_HAVE_CUDA ON)
+  elseif(SLICECHECK_CUDA STREQUAL "ON")
+    message(FATAL_ERROR "SLICECHECK_CUDA is ON and no CUDA toolkit was found")
+  endif()
+endif()
+
+set(SLICECHECK_HAVE_NCCL OFF)
+if(NOT SLICECHECK_NCCL STREQUAL "OFF")
+  find_path(SLICECHECK_NCCL_INCLUDE nccl.h HINTS ${CUDAToolkit_INCLUDE_DIRS})
+  find_library(SLICECHECK_NCCL_LIBRARY nccl HINTS ${CUDAToolkit_LIBRARY_DIR})
+  if(SLICECHECK_HAVE_CUDA AND SLICECHECK_HAVE_MPI AND SLICECHECK_NCCL_INCLUDE
+      AND SLICECHECK_NCCL_LIBRARY)
+    add_library(slicecheck_nccl_library INTERFACE)
+    target_include_directories(slicecheck_nccl_library SYSTEM INTERFACE ${SLICECHECK_NCCL_INCLUDE})
+    target_link_libraries(slicecheck_nccl_library INTERFACE ${SLICECHECK_NCCL_LIBRARY})
+    set(SLICECHECK_HAVE_NCCL ON)
+  elseif(SLICECHECK_NCCL STREQUAL "ON")
+    message(FATAL_ERROR "SLICECHECK_NCCL is ON and NCCL, CUDA or MPI was not found")
+  endif()
+endif()
+
 add_library(slicecheck_flags INTERFACE)
 target_compile_options(slicecheck_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion>
   $<$<COMPILE_LANGUAGE:CXX>:-Wno-sign-conversion;-Wnon-virtual-dtor>)
+# CMake 3.25 does not know C++20 for this compiler; layout's constexpr maps run in kernels.
+target_compile_options(slicecheck_flags INTERFACE
+  $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra>)
 if(SLICECHECK_WERROR)
+  target_compile_options(slicecheck_flags INTERFACE
+    $<$<COMPILE_LANGUAGE:CUDA>:--Werror=all-warnings>)
   target_compile_options(slicecheck_flags INTERFACE $<$<COMPILE_LANGUAGE:CXX>:-Werror>)
 endif()
 if(SLICECHECK_SANITIZE)

@@ -55,9 +55,12 @@ constexpr std::uint64_t word_key(std::uint64_t seed, std::int64_t expert, std::u
 }
 
 constexpr std::uint64_t word_kind(Projection projection) {
-  constexpr std::array<std::uint64_t, 3> numbers{1, 3, 5};
-  return numbers[static_cast<std::size_t>(projection)];
+  return 2 * static_cast<std::uint64_t>(projection) + 1;
 }
+
+static_assert(word_kind(Projection::w1) == 1);
+static_assert(word_kind(Projection::w3) == 3);
+static_assert(word_kind(Projection::w2) == 5);
 
 /// Weight word j of a plain matrix (row-major, 16 elements each), to be stored little-endian.
 constexpr std::uint64_t weight_word(std::uint64_t key, std::int64_t j) {

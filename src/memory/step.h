@@ -93,6 +93,17 @@ constexpr std::uint32_t numeric_further(std::int64_t further) {
                                     layout::numeric_range);
 }
 
+/// layout::numeric_digits without a division: a pair of digits is b + 130 (b / 126), for b % 126 and
+/// b / 126 lie 256 apart. The two products are exact for value < numeric_range and b < 126^2.
+/// Law: Step.fast_digits_are_the_digits
+constexpr std::uint32_t fast_digits(std::uint32_t value) {
+  const auto high = static_cast<std::uint32_t>(value * std::uint64_t{1108099399} >> 44);
+  const std::uint32_t low = value - high * 15876;
+  const std::uint32_t low_pair = low + 130 * (low * 33289 >> 22);
+  const std::uint32_t high_pair = high + 130 * (high * 33289 >> 22);
+  return 0x01010101U + low_pair + (high_pair << 16);
+}
+
 /// The unit whose value is `first` + `further`: both below numeric_range for `numeric`.
 /// Law: Step.a_unit_further_is_one_step
 constexpr std::uint32_t bytes_unit_at(std::uint32_t first, std::uint32_t further) {
@@ -101,7 +112,7 @@ constexpr std::uint32_t bytes_unit_at(std::uint32_t first, std::uint32_t further
 constexpr std::uint32_t numeric_unit_at(std::uint32_t first, std::uint32_t further) {
   constexpr auto range = static_cast<std::uint32_t>(layout::numeric_range);
   const std::uint32_t sum = first + further;
-  return layout::numeric_digits(sum < range ? sum : sum - range);
+  return fast_digits(sum < range ? sum : sum - range);
 }
 
 }  // namespace slicecheck::memory

@@ -96,6 +96,22 @@ TEST(Step, runs_are_the_payload_byte_by_byte) {
   }
 }
 
+// Every value of the low pair, and high pairs from end to end with the values beside their edges.
+TEST(Step, fast_digits_are_the_digits) {
+  for (std::uint32_t low = 0; low < 15876; ++low) {
+    for (std::uint32_t high = 0; high < 15876; high += 97) {
+      const std::uint32_t value = high * 15876 + low;
+      ASSERT_EQ(fast_digits(value), layout::numeric_digits(value));
+    }
+  }
+  for (std::uint32_t high = 0; high < 15876; ++high) {
+    for (const std::uint32_t low : {0U, 125U, 126U, 15874U, 15875U}) {
+      const std::uint32_t value = high * 15876 + low;
+      ASSERT_EQ(fast_digits(value), layout::numeric_digits(value));
+    }
+  }
+}
+
 // From any unit to any other, also where `numeric` wraps and where numbers pass 2^32.
 TEST(Step, a_unit_further_is_one_step) {
   const std::uint64_t key8 = layout::scale_key(1);

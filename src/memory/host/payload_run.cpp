@@ -29,9 +29,10 @@ SLICECHECK_VECTOR_CLONES
 void word_rows(std::uint8_t* to, const std::uint64_t* starts, std::int64_t rows,
                std::int64_t words) {
   for (std::int64_t row = 0; row < rows; ++row) {
-    const std::uint64_t start = starts[row];
+    std::uint64_t argument = starts[row];  // of the mixer: weight_word(start, j) without a product
     for (std::int64_t j = 0; j < words; ++j) {
-      store(to + layout::word_bytes * j, layout::weight_word(start, j));
+      argument += layout::golden_gamma;
+      store(to + layout::word_bytes * j, layout::mix64(argument));
     }
     to += layout::word_bytes * words;
   }
