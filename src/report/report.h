@@ -146,6 +146,10 @@ struct Report {
 /// A refusal, a hang or an error is for the caller to add with worst().
 Verdict verdict_of(const Report& report);
 
+/// One report of what ranks found apart: checks of one id, group and layer summed up, the worst
+/// status kept; findings that differ in their ranks alone made one, with the lowest rank's place.
+Report merged(const std::vector<Report>& parts);
+
 /// The report as JSON text, two spaces of indent, a newline at its end.
 std::string json(const Report& report);
 

@@ -1,0 +1,74 @@
+// A command is one function that runs on every rank. It returns what this rank found; the program
+// gathers the parts, takes the verdict, writes the report and ends every rank with the same code.
+#pragma once
+
+#include <chrono>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+#include "app/options.h"
+#include "app/world.h"
+#include "engine/engine.h"
+#include "group/group.h"
+#include "report/report.h"
+
+namespace slicecheck::app {
+
+/// Where a run is, for whoever waits: a status line on rank 0's terminal after a few seconds, and
+/// the time that each phase took.
+class Progress {
+ public:
+  explicit Progress(bool shown);
+  ~Progress();
+  Progress(const Progress&) = delete;
+  Progress& operator=(const Progress&) = delete;
+
+  /// The run enters a phase; the one before ends.
+  void phase(const std::string& name);
+
+  /// `done` of `all` steps of the phase have been made.
+  void step(std::int64_t done, std::int64_t all);
+
+  /// The last phase ends; seconds by phase, in order.
+  std::vector<std::pair<std::string, double>> timings();
+
+  double seconds() const;
+
+ private:
+  using Clock = std::chrono::steady_clock;
+  void show(const std::string& line);
+
+  bool shown_ = false;
+  bool visible_ = false;
+  Clock::time_point start_ = Clock::now();
+  Clock::time_point phase_start_ = start_;
+  Clock::time_point last_shown_ = start_;
+  std::string phase_;
+  std::vector<std::pair<std::string, double>> timings_;
+};
+
+/// What a command is given on each rank. `group` is the tp group of --tp (the world by default).
+struct Context {
+  group::Group& world;
+  group::Group& group;
+  int group_number = 0;
+  const Options& options;
+  const Place& place;
+  Progress& progress;
+  const engine::Lookup& engines;
+
+  int first_rank() const { return group_number * group.size(); }  // of the group, in the world
+};
+
+/// What this rank found. Collective over context.world; refuses by refuse_together() over the group
+/// or the world; `run_case` is filled by every rank alike, `ranks` with its own entry.
+using CommandBody = report::Report (*)(Context& context);
+
+report::Report reshard_command(Context& context);
+
+/// A view of a report that exists. Needs no ranks: returns the exit code.
+int report_command(const Options& options);
+
+}  // namespace slicecheck::app

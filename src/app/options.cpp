@@ -1,0 +1,149 @@
+#include "app/options.h"
+
+#include <fmt/format.h>
+
+#include <CLI/CLI.hpp>
+#include <limits>
+#include <map>
+
+#include "app/models.h"
+
+namespace slicecheck::app {
+namespace {
+
+template <typename T>
+auto word_of(const std::map<std::string, T>& words) {
+  return CLI::CheckedTransformer(words);
+}
+
+const std::map<std::string, Transport> transports{
+    {"local", Transport::local}, {"mpi", Transport::mpi}, {"nccl", Transport::nccl}};
+const std::map<std::string, ProbeChoice> probe_choices{{"random", ProbeChoice::random},
+                                                       {"exact", ProbeChoice::exact},
+                                                       {"both", ProbeChoice::both},
+                                                       {"none", ProbeChoice::none}};
+const std::map<std::string, Level> levels{
+    {"smoke", Level::smoke}, {"ci", Level::ci}, {"full", Level::full}, {"soak", Level::soak}};
+
+void add_common(CLI::App& command, Options& options) {
+  command.add_option("--report", options.report, "where the JSON report goes")
+      ->capture_default_str();
+  command.add_option("--seed", options.seed, "of synthetic experts and random layouts")
+      ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()))
+      ->capture_default_str();
+  command.add_flag("--quiet", options.quiet, "print the verdict only");
+}
+
+void add_launch(CLI::App& command, Options& options) {
+  command
+      .add_option("--transport", options.transport,
+                  "local, mpi or nccl (default: mpi under a launcher, else local)")
+      ->transform(word_of(transports));
+  command.add_option("--ranks", options.ranks, "ranks of transport local (default 4)")
+      ->check(CLI::Range(1, 64));
+  command.add_option("--tp", options.tp, "ranks of a group (default: all)")
+      ->check(CLI::Range(1, 1 << 20));
+}
+
+void add_experts(CLI::App& command, Options& options) {
+  ExpertOptions& experts = options.experts;
+  const CLI::Range width(1, 1 << 20);
+  command.add_option("--payload", experts.payload, "bytes, numeric or exact")
+      ->check(CLI::IsMember({"bytes", "numeric", "exact"}));
+  command.add_option("--experts", experts.experts, "E (default 2n)")->check(width);
+  command.add_option("--hidden", experts.hidden, "H (default 640)")->check(width);
+  command.add_option("--intermediate", experts.intermediate, "I (default 192n)")->check(width);
+  command.add_option("--model", experts.model, "E, H and I of a known model")
+      ->check(CLI::IsMember(model_names()));
+  command.add_option("--checkpoint", experts.checkpoint, "a checkpoint's folder");
+  command.add_option("--layer", experts.layer, "which layer of the checkpoint");
+}
+
+void add_probe(CLI::App& command, Options& options) {
+  command.add_option("--probe", options.probe.choice, "random, exact, both or none")
+      ->transform(word_of(probe_choices));
+  command.add_option("--tokens", options.probe.tokens, "T of the probe")
+      ->check(CLI::Range(1, 1 << 16));
+  command.add_option("--top-k", options.probe.top_k, "K of the probe")->check(CLI::Range(1, 1024));
+  command.add_option("--rel-l2-max", options.probe.rel_l2_max, "in place of 3 floors")
+      ->check(CLI::PositiveNumber);
+}
+
+void add_reshard(CLI::App& app, Options& options) {
+  CLI::App& command = *app.add_subcommand(
+      "reshard", "make or load stock experts, run an engine over the ranks, check every byte");
+  add_common(command, options);
+  add_launch(command, options);
+  add_experts(command, options);
+  add_probe(command, options);
+  command.add_option("--engine", options.engine, "reference, collective or a name")
+      ->capture_default_str();
+  command.add_option("--dump", options.dump, "write stock and tp here (absent or empty folder)");
+}
+
+void add_report(CLI::App& app, Options& options) {
+  CLI::App& command = *app.add_subcommand("report", "a report as a table");
+  command.add_option("REPORT", options.paths, "a slicecheck-report/1 file")->required();
+  command.add_flag("--exit-code", options.exit_code, "end with the report's own exit code");
+}
+
+Reason contradiction(const Options& options) {
+  const ExpertOptions& experts = options.experts;
+  const bool widths = experts.hidden != 0 || experts.intermediate != 0;
+  if (!experts.checkpoint.empty()) {
+    const bool synthetic = widths || experts.experts != 0 || !experts.payload.empty();
+    if (synthetic || !experts.model.empty()) {
+      return Reason(
+          "--checkpoint goes with none of --payload, --experts, --hidden, "
+          "--intermediate, --model");
+    }
+    if (experts.layer.empty() && options.command == "reshard") {
+      return Reason("--checkpoint needs --layer");
+    }
+  } else if (!experts.layer.empty() && options.command == "reshard") {
+    return Reason("--layer needs --checkpoint");
+  }
+  if (!experts.model.empty() && widths) {
+    return Reason("--model goes with neither --hidden nor --intermediate");
+  }
+  if (options.ranks != 0 && options.transport != Transport::automatic &&
+      options.transport != Transport::local) {
+    return Reason("--ranks is for --transport local");
+  }
+  return {};
+}
+
+std::string one_line(std::string text) {
+  for (char& c : text) {
+    if (c == '\n') c = ' ';
+  }
+  while (!text.empty() && text.back() == ' ') text.pop_back();
+  return text;
+}
+
+}  // namespace
+
+Result<Options> parsed(int argc, const char* const* argv) {
+  Options options;
+  CLI::App app("Proves that resharded NVFP4 experts are the bytes they must be.", "slicecheck");
+  app.set_version_flag("--version", "slicecheck " SLICECHECK_VERSION);
+  app.require_subcommand(1);
+  add_reshard(app, options);
+  add_report(app, options);
+  try {
+    app.parse(argc, argv);
+  } catch (const CLI::CallForHelp&) {
+    options.text = app.help();
+    return options;
+  } catch (const CLI::CallForVersion&) {
+    options.text = app.version() + "\n";
+    return options;
+  } catch (const CLI::ParseError& error) {
+    return Reason(one_line(error.what()));
+  }
+  options.command = app.get_subcommands().front()->get_name();
+  if (Reason reason = contradiction(options)) return reason;
+  return options;
+}
+
+}  // namespace slicecheck::app

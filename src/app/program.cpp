@@ -1,0 +1,174 @@
+#include "app/program.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+
+#include "app/command.h"
+#include "app/verdicts.h"
+#include "base/must.h"
+#include "group/agree.h"
+#include "group/launch.h"
+
+namespace slicecheck::app {
+namespace {
+
+struct CommandRow {
+  std::string_view name;
+  CommandBody body;
+};
+
+constexpr std::array<CommandRow, 1> commands{{
+    {"reshard", reshard_command},
+}};
+
+/// What was asked for, as options and as text to be compared over the ranks.
+struct CommandLine {
+  Result<Options> options;
+  std::string text;
+  const engine::Lookup& engines;
+};
+
+constexpr int local_ranks_default = 4;
+
+/// The whole command line of this rank, to be compared over the ranks.
+std::string joined(int argc, const char* const* argv) {
+  std::string text;
+  for (int i = 1; i < argc; ++i) text += fmt::format("{}{}", i == 1 ? "" : " ", argv[i]);
+  return text;
+}
+
+/// Why this rank's command line is not the one that most ranks have; or nothing. Collective.
+Reason unlike_the_others(group::Group& world, const std::string& mine) {
+  const std::vector<std::string> all = group::share_texts(world, mine);
+  const auto votes = [&](const std::string& text) {
+    return std::count(all.begin(), all.end(), text);
+  };
+  const std::string most = *std::max_element(
+      all.begin(), all.end(),
+      [&](const std::string& a, const std::string& b) { return votes(a) < votes(b); });
+  if (mine == most) return {};
+  return Reason(fmt::format("rank {} was given the options \"{}\", the others \"{}\"", world.rank(),
+                            mine, most),
+                "shape-differs-across-ranks");
+}
+
+Reason uneven(const Options& options, int ranks) {
+  if (options.tp == 0 || ranks % options.tp == 0) return {};
+  return Reason(
+      fmt::format("usage: --tp {} does not divide the launch's {} ranks", options.tp, ranks));
+}
+
+/// Every rank's part on every rank, as one report. Collective.
+report::Report gathered(group::Group& world, const report::Report& mine) {
+  std::vector<report::Report> parts;
+  for (const std::string& text : group::share_texts(world, report::json(mine))) {
+    Result<report::Report> part = report::parsed(text);
+    if (part.reason) bug(fmt::format("a rank's part is no report: {}", part.reason.text()));
+    parts.push_back(std::move(*part));
+  }
+  return report::merged(parts);
+}
+
+/// Prints the report and writes it; true where the file is there. Rank 0 only.
+Reason published(const report::Report& whole, const Options& options) {
+  const std::string line = fmt::format("verdict: {}\n", report::name(whole.verdict));
+  const std::string text = options.quiet ? line : report::table(whole);
+  Reason reason = report::write(whole, options.report);
+  if (!options.quiet && !reason) {
+    fmt::print("{}", text.substr(0, text.size() - line.size()));
+    fmt::print("report: {}\n{}", options.report, line);
+  } else {
+    fmt::print("{}", text);
+  }
+  if (std::fflush(stdout) != 0 && !reason) reason = Reason("standard output cannot be written");
+  return reason;
+}
+
+/// Ends a run on every rank: the parts gathered, the report written by rank 0, the same exit code
+/// everywhere. Collective.
+int finished(group::Group& world, const Options& options, report::Report mine) {
+  report::Report whole = gathered(world, mine);
+  whole.command = options.command;
+  Reason reason;
+  if (world.rank() == 0) {
+    for (const std::string& line : error_lines(whole)) fmt::print(stderr, "slicecheck: {}\n", line);
+    reason = published(whole, options);
+    if (reason) fmt::print(stderr, "slicecheck: {}\n", reason.text());
+  }
+  const bool unwritten = static_cast<bool>(group::agree(world, reason));
+  return report::exit_code(unwritten ? report::Verdict::error : whole.verdict);
+}
+
+report::Report body_of(Context& context) {
+  const auto row = std::find_if(commands.begin(), commands.end(), [&](const CommandRow& r) {
+    return r.name == context.options.command;
+  });
+  must(row != commands.end(), "a command that is parsed and not known");
+  report::Report mine = row->body(context);
+  mine.verdict = report::worst(mine.verdict, report::verdict_of(mine));
+  return mine;
+}
+
+/// One rank's run, from the first agreement to the exit code. Collective over the world.
+int run_rank(group::Group& world, const Place& place, const CommandLine& line) {
+  const Result<Options>& options = line.options;
+  Progress progress(world.rank() == 0);
+  Options known = options.value.value_or(Options{});
+  report::Report mine;
+  std::unique_ptr<group::Group> part;
+  try {
+    group::refuse_together(world, options.reason, "usage");
+    group::refuse_together(world, unlike_the_others(world, line.text), "the ranks disagree");
+    group::refuse_together(world, uneven(known, world.size()), "usage");
+    Reason reason = world.rank() == 0 ? report::unwritable(known.report) : Reason();
+    if (group::agree(world, reason)) {
+      if (reason) fmt::print(stderr, "slicecheck: {}\n", reason.text());
+      return report::exit_code(report::Verdict::error);
+    }
+    const int tp = known.tp == 0 ? world.size() : static_cast<int>(known.tp);
+    const int group_number = world.rank() / tp;
+    part = world.split(group_number);
+    Context context{world, *part, group_number, known, place, progress, line.engines};
+    mine = body_of(context);
+  } catch (const group::Refusal& refusal) {
+    const int first = part ? world.rank() - part->rank() : 0;
+    mine = refused(refusal, first, part ? first / part->size() : 0);
+  }
+  mine.command = known.command.empty() ? "reshard" : known.command;
+  mine.run.versions = versions(place);
+  mine.run.environment = environment();
+  mine.run.seconds = progress.seconds();
+  mine.run.timings = progress.timings();
+  return finished(world, known, std::move(mine));
+}
+
+}  // namespace
+
+int run(int argc, const char* const* argv, const engine::Lookup& engines) {
+  const CommandLine line{parsed(argc, argv), joined(argc, argv), engines};
+  const Result<Options>& options = line.options;
+  if (!options.reason && !options->text.empty()) {
+    fmt::print("{}", options->text);
+    return 0;
+  }
+  if (!options.reason && options->command == "report") return report_command(*options);
+  const RankMain body = [&](group::Group& world, const Place& place) {
+    return run_rank(world, place, line);
+  };
+  const bool launched = group::launch().has_value();
+  const Transport asked = options.reason ? Transport::automatic : options->transport;
+  if (asked == Transport::local || (asked == Transport::automatic && !launched)) {
+    const bool counted = !options.reason && options->ranks > 0;
+    return run_local_ranks(counted ? options->ranks : local_ranks_default, body);
+  }
+  const Result<int> code = run_over_mpi(body);
+  if (!code.reason) return *code;
+  fmt::print(stderr, "slicecheck: {}\n", code.reason.text());
+  return report::exit_code(report::Verdict::refused);
+}
+
+}  // namespace slicecheck::app

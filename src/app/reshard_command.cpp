@@ -1,0 +1,173 @@
+#include <fmt/format.h>
+
+#include <algorithm>
+
+#include "app/command.h"
+#include "app/dump.h"
+#include "app/judge.h"
+#include "app/source.h"
+#include "engine/engine.h"
+#include "group/agree.h"
+#include "reshard/reshard.h"
+
+namespace slicecheck::app {
+namespace {
+
+/// Throws on every rank of the group where any of them has a reason; else the value. Collective.
+template <typename T>
+T agreed(group::Group& group, Result<T> result, std::string_view what) {
+  group::refuse_together(group, result.reason, what);
+  return std::move(*result);
+}
+
+report::Check passed(std::string_view id, const Context& context, std::int64_t layer,
+                     std::int64_t compared) {
+  report::Check made;
+  made.id = id;
+  made.group = context.group_number;
+  made.layer = layer;
+  made.status = report::Status::passed;
+  made.compared = compared;
+  return made;
+}
+
+report::Fields case_of(const Context& context, const Source& source) {
+  const layout::Shape& shape = source.shape;
+  report::Fields made = {{"experts", shape.experts},
+                         {"hidden", shape.hidden},
+                         {"intermediate", shape.intermediate},
+                         {"tp", shape.tp},
+                         {"slice", shape.slice()},
+                         {"groups", std::int64_t{context.world.size() / context.group.size()}},
+                         {"engine", context.options.engine},
+                         {"transport", std::string(context.world.name())}};
+  if (source.payload) {
+    made.emplace_back("payload", source.name);
+    made.emplace_back("seed", static_cast<std::int64_t>(context.options.seed));
+  } else {
+    made.emplace_back("checkpoint", source.name);
+    made.emplace_back("layer", source.layer);
+  }
+  return made;
+}
+
+report::RankEntry rank_entry(const Context& context, const experts::StockExperts& stock) {
+  return {
+      context.world.rank(), context.group_number, context.place.host, "", stock.first_expert, {}};
+}
+
+/// The checks of what an engine is given; where one does not hold, all refuse. Collective over the
+/// group.
+std::vector<report::Check> sound(const Context& context, const Source& source,
+                                 const experts::StockExperts& stock) {
+  group::Group& group = context.group;
+  const std::int64_t held = source.shape.experts_per_rank();
+  Reason reason = experts::unsupported(stock, group.size());
+  if (!reason) {
+    reason = experts::misplaced(stock, group.rank(), group.size(), source.shape.experts);
+  }
+  if (!reason) reason = reshard::not_finite_positive(stock, group.space());
+  group::refuse_together(group, reason, reshard::refusal);
+  group::refuse_together(group, reshard::check_global_scales(stock, group), reshard::refusal);
+  return {passed("shape", context, source.layer, 9),
+          passed("placement", context, source.layer, held),
+          passed("scales.global", context, source.layer, 2)};
+}
+
+/// Digests of the stock's tensors: an engine must leave its inputs as they are.
+std::vector<Digest> digests(const experts::StockExperts& stock, memory::Space& space) {
+  std::vector<Digest> made;
+  for (const layout::Kind kind : layout::kinds) {
+    const Tensor& tensor = experts::tensor_of(stock, kind);
+    made.push_back(space.digest(tensor.data.get(), tensor.bytes()));
+  }
+  for (const experts::Scalar scalar : experts::all_scalars) {
+    const Tensor& tensor = experts::tensor_of(stock, scalar);
+    made.push_back(space.digest(tensor.data.get(), tensor.bytes()));
+  }
+  return made;
+}
+
+report::Check unchanged(const Context& context, std::int64_t layer,
+                        const std::vector<Digest>& before, const std::vector<Digest>& after) {
+  report::Check made =
+      passed("inputs-unchanged", context, layer, static_cast<std::int64_t>(before.size()));
+  for (std::size_t i = 0; i < before.size(); ++i) {
+    if (before[i] != after[i]) ++made.differing;
+  }
+  if (made.differing > 0) {
+    made.status = report::Status::failed;
+    made.text = "the engine changed its stock";
+  }
+  return made;
+}
+
+void append(report::Report& to, report::Report from) {
+  std::move(from.checks.begin(), from.checks.end(), std::back_inserter(to.checks));
+  std::move(from.findings.begin(), from.findings.end(), std::back_inserter(to.findings));
+  std::move(from.probes.begin(), from.probes.end(), std::back_inserter(to.probes));
+}
+
+Result<engine::Engine> engine_of(const Context& context) {
+  const std::string& name = context.options.engine;
+  std::optional<engine::Engine> made = context.engines(name);
+  if (made) return std::move(*made);
+  return Reason(fmt::format("engine {} is not known: reference or collective", name));
+}
+
+/// What all ranks of the launch settle before any group acts for itself: from then on a group that
+/// refuses does so alone, and meets the others when the parts are gathered. Collective over the
+/// world.
+Source settled(const Context& context) {
+  group::Group& world = context.world;
+  Source source = agreed(world, source_of(context.options, context.group.size()), "cannot start");
+  Reason uncut = layout::unsupported(source.shape);
+  if (!uncut) uncut = unshared(source.shape);
+  group::refuse_together(world, uncut, reshard::refusal);
+  return source;
+}
+
+/// The part of a rank that could not write its dump: an error of the run, not a verdict on bytes.
+void add_unwritten(report::Report& mine, const Context& context, const Reason& reason) {
+  if (!reason) return;
+  report::Check check = passed("dump", context, 0, 1);
+  check.status = report::Status::failed;
+  check.differing = 1;
+  check.text = reason.text();
+  mine.checks.push_back(std::move(check));
+  mine.verdict = report::Verdict::error;
+}
+
+}  // namespace
+
+report::Report reshard_command(Context& context) {
+  group::Group& group = context.group;
+  memory::Space& space = group.space();
+  Progress& progress = context.progress;
+  const engine::Engine engine = agreed(context.world, engine_of(context), "usage");
+  const Source source = settled(context);
+  const Dump dump(context, source);
+  dump.claim();
+
+  progress.phase("stock");
+  const experts::StockExperts stock =
+      agreed(group, stock_of(source, group.rank(), space), "cannot make the stock experts");
+  report::Report mine;
+  mine.run_case = case_of(context, source);
+  mine.ranks = {rank_entry(context, stock)};
+  mine.checks = sound(context, source, stock);
+
+  progress.phase("reshard");
+  const std::vector<Digest> before = digests(stock, space);
+  const experts::TpExperts tp =
+      engine.run({stock, source.shape.experts, source.plain_slice, source.scalars}, group);
+  mine.checks.push_back(unchanged(context, source.layer, before, digests(stock, space)));
+
+  progress.phase("verify");
+  const JudgedTp judged_tp{tp, group.rank(), context.world.rank(), context.group_number};
+  append(mine, agreed(group, judged(judged_tp, source, space, progress), "cannot verify"));
+  add_unwritten(mine, context, dump.write(stock, tp));
+  return mine;
+}
+
+}  // namespace slicecheck::app

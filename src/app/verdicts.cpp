@@ -1,0 +1,92 @@
+#include "app/verdicts.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdlib>
+#include <string_view>
+
+namespace slicecheck::app {
+namespace {
+
+constexpr std::array<std::string_view, 7> machine_causes{
+    "out-of-memory",  "duplicate-gpu", "world-of-one",  "version-skew",
+    "count-overflow", "size-mismatch", "limits-too-low"};
+
+// The faults that refuse (exit code 3) when they are found in the stock.
+constexpr std::array<std::string_view, 5> refusing_causes{
+    "shape-unsupported", "shape-differs-across-ranks", "not-linear-placement",
+    "input-scale-differs-across-ranks", "scale-not-finite-positive"};
+
+template <std::size_t size>
+bool is_one_of(const std::array<std::string_view, size>& causes, std::string_view cause) {
+  return std::find(causes.begin(), causes.end(), cause) != causes.end();
+}
+
+// What may show of a run's environment: settings of the transports, no names of people or places.
+constexpr std::array<const char*, 6> shown_variables{"OMPI_COMM_WORLD_SIZE", "OMP_NUM_THREADS",
+                                                     "CUDA_VISIBLE_DEVICES", "NCCL_NVLS_ENABLE",
+                                                     "NCCL_P2P_DISABLE",     "NCCL_SOCKET_IFNAME"};
+
+report::Finding finding_of(const Reason& reason, int rank, int group_number) {
+  report::Finding made;
+  made.cause = reason.cause();
+  made.side =
+      is_one_of(machine_causes, reason.cause()) ? report::Side::machine : report::Side::stock;
+  made.text = reason.text();
+  made.ranks = {rank};
+  made.group = group_number;
+  return made;
+}
+
+}  // namespace
+
+report::Report refused(const group::Refusal& refusal, int first_rank, int group_number) {
+  report::Report made;
+  made.verdict = report::Verdict::refused;
+  for (const group::RankReason& each : refusal.agreed().reasons) {
+    const std::string& cause = each.reason.cause();
+    const bool refuses = is_one_of(machine_causes, cause) || is_one_of(refusing_causes, cause);
+    if (!refuses) made.verdict = report::Verdict::unusable;
+    if (!cause.empty()) {
+      made.findings.push_back(finding_of(each.reason, first_rank + each.rank, group_number));
+    } else {
+      // Input that cannot be read has no name in the catalogue of faults.
+      made.checks.push_back(
+          {"input", group_number, 0, report::Status::failed, 1, 1, each.reason.text(), {}});
+    }
+  }
+  made.run_case = {{"refusal", std::string(refusal.what())}};
+  return made;
+}
+
+std::vector<std::string> error_lines(const report::Report& report) {
+  const bool ended =
+      report.verdict == report::Verdict::refused || report.verdict == report::Verdict::unusable;
+  for (const auto& [key, value] : report.run_case) {
+    if (ended && key == "refusal") return {std::get<std::string>(value)};
+  }
+  if (report.verdict != report::Verdict::error) return {};
+  for (const report::Check& check : report.checks) {
+    if (check.status == report::Status::failed) return {check.text};
+  }
+  return {};
+}
+
+report::Fields versions(const Place& place) {
+  report::Fields made = {{"slicecheck", std::string(SLICECHECK_VERSION)},
+                         {"compiler", std::string(__VERSION__)}};
+  if (!place.mpi_version.empty()) made.emplace_back("mpi", place.mpi_version);
+  return made;
+}
+
+report::Fields environment() {
+  report::Fields made;
+  for (const char* name : shown_variables) {
+    if (const char* value = std::getenv(name)) made.emplace_back(name, std::string(value));
+  }
+  return made;
+}
+
+}  // namespace slicecheck::app

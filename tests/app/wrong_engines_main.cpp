@@ -1,0 +1,63 @@
+// The program as it is shipped, with engines that are wrong in one known way each: what a difference
+// looks like from outside is tested with these.
+#include "app/program.h"
+#include "base/must.h"
+#include "group/agree.h"
+
+namespace {
+
+using namespace slicecheck;
+using engine::Engine;
+using engine::EngineInput;
+using experts::TpExperts;
+
+/// The right tp experts, then one thing wrong.
+template <typename Change>
+Engine wrong(std::string_view name, Change change) {
+  return {name, [change](const EngineInput& input, group::Group& group) {
+            TpExperts tp = engine::collective(input, group);
+            change(tp, input, group);
+            return tp;
+          }};
+}
+
+void one_byte(TpExperts& tp, const EngineInput&, group::Group& group) {
+  if (group.rank() != 1) return;
+  host_bytes(tp.w2)[3 * tp.w2.extents[1] * tp.w2.extents[2] + 5] ^= 0x40;
+}
+
+void other_expert(TpExperts& tp, const EngineInput&, group::Group&) {
+  const MutableBytes bytes = host_bytes(tp.w13);
+  const std::size_t each = bytes.size() / tp.num_experts;
+  std::memcpy(bytes.data() + 2 * each, bytes.data() + 4 * each, each);
+}
+
+void scalars_misordered(TpExperts& tp, const EngineInput&, group::Group& group) {
+  float* values = reinterpret_cast<float*>(tp.g2_alphas.data.get());
+  if (group.rank() == 0) std::swap(values[0], values[1]);
+}
+
+void stock_changed(TpExperts&, const EngineInput& input, group::Group& group) {
+  if (group.rank() == 2) input.stock.w2_sf.data.get()[7] ^= 1;
+}
+
+void refused(TpExperts&, const EngineInput&, group::Group& group) {
+  const Reason reason = group.rank() == 1 ? Reason("this engine does not like rank 1",
+                                                   "shape-unsupported")
+                                          : Reason();
+  group::refuse_together(group, reason, "cannot go on");
+}
+
+std::optional<Engine> engine_named(std::string_view name) {
+  const Engine engines[] = {wrong("one-byte", one_byte), wrong("other-expert", other_expert),
+                            wrong("scalars-misordered", scalars_misordered),
+                            wrong("stock-changed", stock_changed), wrong("refused", refused)};
+  for (const Engine& engine : engines) {
+    if (engine.name == name) return engine;
+  }
+  return engine::built_in(name);
+}
+
+}  // namespace
+
+int main(int argc, char** argv) { return app::run(argc, argv, engine_named); }
