@@ -1,5 +1,6 @@
-"""Runs the real program for the tests: under mpirun or on the local group, always with a time limit, and
-holds every report that it makes against the schema."""
+"""Runs the real program for the tests: under mpirun or on the local group, always with a time
+limit, and holds every report that it makes against the schema."""
+
 import json
 import os
 import pathlib
@@ -13,7 +14,9 @@ import jsonschema
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("SLICECHECK_PROGRAM", str(ROOT / "build/src/app/slicecheck"))
 MPIRUN = os.environ.get("SLICECHECK_MPIRUN", "mpirun")
-FLAGS = os.environ.get("SLICECHECK_MPIRUN_FLAGS", "--oversubscribe;--bind-to;none;--allow-run-as-root").split(";")
+FLAGS = os.environ.get(
+    "SLICECHECK_MPIRUN_FLAGS", "--oversubscribe;--bind-to;none;--allow-run-as-root"
+).split(";")
 TIME_LIMIT = 60
 
 with open(ROOT / "src/report/slicecheck-report-1.schema.json", encoding="utf-8") as schema:
@@ -30,14 +33,21 @@ class Ended:
         self.report = report
 
     def own_lines(self):
-        """What the program itself said on stderr (the launcher says more when a rank's code is not 0)."""
+        """What the program itself said on stderr; the launcher says more of codes other than 0."""
         return [line for line in self.stderr.splitlines() if line.startswith("slicecheck: ")]
 
 
 def launch(command, report):
     environment = dict(os.environ, OMPI_MCA_mpi_yield_when_idle="1", ASAN_OPTIONS="detect_leaks=0")
-    process = subprocess.run(command, capture_output=True, text=True, timeout=TIME_LIMIT, env=environment,
-                             stdin=subprocess.DEVNULL, check=False)
+    process = subprocess.run(
+        command,
+        capture_output=True,
+        text=True,
+        timeout=TIME_LIMIT,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        check=False,
+    )
     made = None
     if report.is_file():
         made = json.loads(report.read_text(encoding="utf-8"))
@@ -60,20 +70,40 @@ class ProgramTest(unittest.TestCase):
 
     def mpi(self, ranks, *arguments, program=PROGRAM):
         report = self._report()
-        return launch([MPIRUN, *FLAGS, "-n", str(ranks), program, *arguments, "--report", str(report)], report)
+        return launch(
+            [MPIRUN, *FLAGS, "-n", str(ranks), program, *arguments, "--report", str(report)], report
+        )
 
     def mpi_apart(self, *ranks, program=PROGRAM):
         """One list of arguments a rank."""
         report = self._report()
         command = [MPIRUN, *FLAGS]
         for number, arguments in enumerate(ranks):
-            command += ([":"] if number else []) + ["-n", "1", program, *arguments, "--report", str(report)]
+            command += ([":"] if number else []) + [
+                "-n",
+                "1",
+                program,
+                *arguments,
+                "--report",
+                str(report),
+            ]
         return launch(command, report)
 
     def local(self, ranks, *arguments, program=PROGRAM):
         report = self._report()
-        return launch([program, *arguments, "--transport", "local", "--ranks", str(ranks),
-                       "--report", str(report)], report)
+        return launch(
+            [
+                program,
+                *arguments,
+                "--transport",
+                "local",
+                "--ranks",
+                str(ranks),
+                "--report",
+                str(report),
+            ],
+            report,
+        )
 
     def assert_ended(self, ended, code, verdict):
         said = f"exit {ended.code}\n{ended.stdout}\n{ended.stderr}"

@@ -1,4 +1,5 @@
-"""What bad input gets: one clear line on stderr, the right code on every rank, no hang, and a report."""
+"""What bad input gets: one clear line on stderr, the right code on all ranks, and a report."""
+
 import os
 import shutil
 
@@ -24,8 +25,10 @@ class Refusals(program.ProgramTest):
 
     def test_shapes_that_cannot_be_cut_are_refused_with_the_seeds_sentences(self):
         cases = {
-            ("--intermediate", "320"): SEED + "intermediate slice 160 and hidden 640 must be multiples of 64 and 128",
-            ("--hidden", "320"): SEED + "intermediate slice 192 and hidden 320 must be multiples of 64 and 128",
+            ("--intermediate", "320"): SEED
+            + "intermediate slice 160 and hidden 640 must be multiples of 64 and 128",
+            ("--hidden", "320"): SEED
+            + "intermediate slice 192 and hidden 320 must be multiples of 64 and 128",
             ("--intermediate", "385"): SEED + "intermediate 385 does not split 2 ways",
             ("--experts", "5"): SEED + "2 ranks x 2 experts is not 5 experts",
             ("--experts", "1"): SEED + "2 ranks x 0 experts is not 1 experts",
@@ -33,8 +36,12 @@ class Refusals(program.ProgramTest):
         for arguments, sentence in cases.items():
             with self.subTest(arguments=arguments):
                 # All ranks refuse with the same sentence: one line, "and 1 more rank" behind it.
-                self.assert_refused(self.mpi(2, "reshard", *arguments), sentence + ", and 1 more rank")
-                self.assert_refused(self.local(2, "reshard", *arguments), sentence + ", and 1 more rank")
+                self.assert_refused(
+                    self.mpi(2, "reshard", *arguments), sentence + ", and 1 more rank"
+                )
+                self.assert_refused(
+                    self.local(2, "reshard", *arguments), sentence + ", and 1 more rank"
+                )
 
     def test_one_rank_alone_is_refused(self):
         sentence = SEED + "intermediate 192 does not split 1 ways"
@@ -44,7 +51,9 @@ class Refusals(program.ProgramTest):
     def test_a_rank_with_other_options_is_named_and_all_refuse(self):
         for odd in range(3):
             with self.subTest(odd=odd):
-                arguments = [["reshard", "--seed", "2" if rank == odd else "1"] for rank in range(3)]
+                arguments = [
+                    ["reshard", "--seed", "2" if rank == odd else "1"] for rank in range(3)
+                ]
                 ended = self.mpi_apart(*arguments)
                 self.assert_ended(ended, 3, "refused")
                 self.assertEqual(len(ended.own_lines()), 1)
@@ -52,14 +61,23 @@ class Refusals(program.ProgramTest):
                 self.assertEqual([f["ranks"] for f in ended.report["findings"]], [[odd]])
 
     def test_usage_errors_end_all_ranks_with_2(self):
-        for arguments in (["reshard", "--no-such-option"], ["reshard", "--payload", "noise"], ["no-such-command"],
-                          [], ["reshard", "--layer", "1"], ["reshard", "--model", "qwen3-30b", "--hidden", "128"],
-                          ["reshard", "--engine", "no-such-engine"], ["reshard", "--experts", "0"]):
+        for arguments in (
+            ["reshard", "--no-such-option"],
+            ["reshard", "--payload", "noise"],
+            ["no-such-command"],
+            [],
+            ["reshard", "--layer", "1"],
+            ["reshard", "--model", "qwen3-30b", "--hidden", "128"],
+            ["reshard", "--engine", "no-such-engine"],
+            ["reshard", "--experts", "0"],
+        ):
             with self.subTest(arguments=arguments):
                 ended = self.mpi(2, *arguments)
                 self.assertEqual(ended.code, 2, ended.stderr)
                 self.assertEqual(len(ended.own_lines()), 1, ended.stderr)
-                self.assertTrue(ended.own_lines()[0].startswith("slicecheck: usage: "), ended.stderr)
+                self.assertTrue(
+                    ended.own_lines()[0].startswith("slicecheck: usage: "), ended.stderr
+                )
         self.assert_unusable(self.mpi(4, "reshard", "--tp", "3"), "--tp 3 does not divide")
 
     def test_a_usage_error_of_one_rank_ends_all_with_2(self):
@@ -68,21 +86,27 @@ class Refusals(program.ProgramTest):
         self.assertEqual(len(ended.own_lines()), 1, ended.stderr)
 
     def test_checkpoints_that_cannot_be_read(self):
-        self.assert_unusable(self.mpi(2, "reshard", "--checkpoint", "/no/such/folder", "--layer", "1"), "folder")
+        self.assert_unusable(
+            self.mpi(2, "reshard", "--checkpoint", "/no/such/folder", "--layer", "1"), "folder"
+        )
         for layer in ("0", "7"):
             ended = self.mpi(3, "reshard", "--checkpoint", str(CHECKPOINT), "--layer", layer)
             self.assertIn(ended.code, (2, 3), ended.stderr)
             self.assertEqual(len(ended.own_lines()), 1, ended.stderr)
             self.assertIsNotNone(ended.report)
-        self.assert_unusable(self.mpi(2, "reshard", "--checkpoint", str(CHECKPOINT), "--layer", "x"), "--layer x")
+        self.assert_unusable(
+            self.mpi(2, "reshard", "--checkpoint", str(CHECKPOINT), "--layer", "x"), "--layer x"
+        )
 
     def test_a_truncated_shard_is_unusable_on_every_rank(self):
         copy = self.folder / "checkpoint"
         shutil.copytree(CHECKPOINT, copy)
         shard = copy / "model-00002-of-00002.safetensors"
         os.truncate(shard, shard.stat().st_size - 1)
-        self.assert_unusable(self.mpi(3, "reshard", "--checkpoint", str(copy), "--layer", "1"),
-                             "model-00002-of-00002.safetensors")
+        self.assert_unusable(
+            self.mpi(3, "reshard", "--checkpoint", str(copy), "--layer", "1"),
+            "model-00002-of-00002.safetensors",
+        )
 
     def test_a_dump_folder_that_holds_something_is_left_alone(self):
         dump = self.folder / "dump"
@@ -93,8 +117,19 @@ class Refusals(program.ProgramTest):
 
     def test_a_report_that_cannot_be_written_ends_with_5(self):
         for path in ("/no/such/folder/report.json", str(self.folder)):
-            ended = program.launch([program.MPIRUN, *program.FLAGS, "-n", "2", program.PROGRAM, "reshard",
-                                    "--report", path], self.folder / "none")
+            ended = program.launch(
+                [
+                    program.MPIRUN,
+                    *program.FLAGS,
+                    "-n",
+                    "2",
+                    program.PROGRAM,
+                    "reshard",
+                    "--report",
+                    path,
+                ],
+                self.folder / "none",
+            )
             self.assertEqual(ended.code, 5, ended.stderr)
             self.assertEqual(len(ended.own_lines()), 1, ended.stderr)
             self.assertIn("report", ended.own_lines()[0])

@@ -1,4 +1,5 @@
-"""The main job under real mpirun and on threads: passes, checks every byte, and leaves the same bytes behind."""
+"""The main job under mpirun and on threads: it checks every byte and leaves equal dumps."""
+
 import copy
 import json
 import os
@@ -11,8 +12,12 @@ CHECKPOINT = str(program.ROOT / "golden/checkpoints/tiny-modelopt")
 def tensor_bytes(shape, ranks):
     """Bytes over all ranks of the four tp tensors."""
     experts, hidden, intermediate = shape
-    each = {"w13": 2 * intermediate * hidden // 2, "w13_sf": 2 * intermediate * hidden // 16,
-            "w2": hidden * intermediate // 2, "w2_sf": hidden * intermediate // 16}
+    each = {
+        "w13": 2 * intermediate * hidden // 2,
+        "w13_sf": 2 * intermediate * hidden // 16,
+        "w2": hidden * intermediate // 2,
+        "w2_sf": hidden * intermediate // 16,
+    }
     return {name: experts * count * ranks for name, count in each.items()}
 
 
@@ -20,7 +25,11 @@ class Reshard(program.ProgramTest):
     def assert_all_compared(self, ended, shape, groups=1):
         checked = self.assert_passed(ended)
         for name, due in tensor_bytes(shape, 1).items():
-            seen = [check["compared"] for check in ended.report["checks"] if check["id"] == f"bytes.{name}"]
+            seen = [
+                check["compared"]
+                for check in ended.report["checks"]
+                if check["id"] == f"bytes.{name}"
+            ]
             self.assertEqual(seen, [due] * groups)
         return checked
 
@@ -36,7 +45,9 @@ class Reshard(program.ProgramTest):
         for payload in ("bytes", "numeric", "exact"):
             for engine in ("reference", "collective"):
                 with self.subTest(payload=payload, engine=engine):
-                    ended = self.local(3, "reshard", "--payload", payload, "--engine", engine, "--probe", "none")
+                    ended = self.local(
+                        3, "reshard", "--payload", payload, "--engine", engine, "--probe", "none"
+                    )
                     self.assert_all_compared(ended, (6, 640, 576))
                     self.assertEqual(ended.report["case"]["payload"], payload)
 
@@ -44,24 +55,40 @@ class Reshard(program.ProgramTest):
         digests = []
         for layer in ("1", "2"):
             dump = self.folder / f"dump{layer}"
-            ended = self.mpi(3, "reshard", "--checkpoint", CHECKPOINT, "--layer", layer, "--dump", str(dump),
-                             "--probe", "none")
+            ended = self.mpi(
+                3,
+                "reshard",
+                "--checkpoint",
+                CHECKPOINT,
+                "--layer",
+                layer,
+                "--dump",
+                str(dump),
+                "--probe",
+                "none",
+            )
             self.assert_all_compared(ended, (6, 640, 384))
             self.assertEqual(ended.report["case"]["layer"], int(layer))
             digests.append((dump / "tp.rank0.safetensors").read_bytes())
         self.assertNotEqual(*digests)
-        ended = self.mpi(2, "reshard", "--checkpoint", CHECKPOINT, "--layer", "1", "--probe", "none")
+        ended = self.mpi(
+            2, "reshard", "--checkpoint", CHECKPOINT, "--layer", "1", "--probe", "none"
+        )
         self.assert_all_compared(ended, (6, 640, 384))
 
     def test_groups_of_tp_ranks_hold_the_whole_layer_each(self):
         ended = self.mpi(4, "reshard", "--tp", "2", "--probe", "none")
         self.assert_all_compared(ended, (4, 640, 384), groups=2)
         self.assertEqual(ended.report["case"]["groups"], 2)
-        self.assertEqual([(r["rank"], r["group"], r["first_expert"]) for r in ended.report["ranks"]],
-                         [(0, 0, 0), (1, 0, 2), (2, 1, 0), (3, 1, 2)])
+        self.assertEqual(
+            [(r["rank"], r["group"], r["first_expert"]) for r in ended.report["ranks"]],
+            [(0, 0, 0), (1, 0, 2), (2, 1, 0), (3, 1, 2)],
+        )
 
     def test_a_model_is_cut_with_fewer_experts(self):
-        ended = self.local(2, "reshard", "--model", "qwen3-30b", "--experts", "4", "--probe", "none")
+        ended = self.local(
+            2, "reshard", "--model", "qwen3-30b", "--experts", "4", "--probe", "none"
+        )
         self.assert_all_compared(ended, (4, 2048, 768))
 
     def test_dumps_are_equal_in_every_byte_between_transports_and_engines(self):
@@ -70,16 +97,35 @@ class Reshard(program.ProgramTest):
         for engine in ("collective", "reference"):
             for name, run in runs.items():
                 dump = self.folder / f"{name}-{engine}"
-                self.assert_passed(run(3, "reshard", "--engine", engine, "--payload", "numeric", "--seed", "9",
-                                       "--dump", str(dump), "--probe", "none"))
-                files[name, engine] = {path.name: path.read_bytes() for path in sorted(dump.iterdir())
-                                       if path.name != "manifest.json"}
+                self.assert_passed(
+                    run(
+                        3,
+                        "reshard",
+                        "--engine",
+                        engine,
+                        "--payload",
+                        "numeric",
+                        "--seed",
+                        "9",
+                        "--dump",
+                        str(dump),
+                        "--probe",
+                        "none",
+                    )
+                )
+                files[name, engine] = {
+                    path.name: path.read_bytes()
+                    for path in sorted(dump.iterdir())
+                    if path.name != "manifest.json"
+                }
                 self.assertEqual(len(files[name, engine]), 6)
         for made in files.values():
             self.assertEqual(made, files["mpi", "collective"])
 
     def test_two_runs_differ_only_in_run(self):
-        reports = [copy.deepcopy(self.mpi(2, "reshard", "--probe", "none").report) for _ in range(2)]
+        reports = [
+            copy.deepcopy(self.mpi(2, "reshard", "--probe", "none").report) for _ in range(2)
+        ]
         for report in reports:
             self.assertIn("seconds", report.pop("run"))
         self.assertEqual(json.dumps(reports[0]), json.dumps(reports[1]))
@@ -96,8 +142,10 @@ class Reshard(program.ProgramTest):
         self.assertTrue(shown.stdout.endswith("verdict: passed\n"))
         refused = self.local(2, "reshard", "--hidden", "64")
         self.assertEqual(refused.code, 3)
-        code = program.launch([program.PROGRAM, "report", "--exit-code", str(self.folder / "report2.json")],
-                              self.folder / "none")
+        code = program.launch(
+            [program.PROGRAM, "report", "--exit-code", str(self.folder / "report2.json")],
+            self.folder / "none",
+        )
         self.assertEqual(code.code, 3)
 
     def test_help_and_version_need_no_ranks(self):

@@ -1,5 +1,5 @@
-// The program as it is shipped, with engines that are wrong in one known way each: what a difference
-// looks like from outside is tested with these.
+// The program as it is shipped, with engines that are wrong in one known way each: what a
+// difference looks like from outside is tested with these.
 #include "app/program.h"
 #include "base/must.h"
 #include "group/agree.h"

@@ -1,18 +1,27 @@
-"""An engine that is wrong is caught, and the place of the first difference is the one that was changed."""
+"""An engine that is wrong is caught, and the first difference is placed where it was made."""
+
 import os
 
 import program
 
-WRONG = os.environ.get("SLICECHECK_WRONG_PROGRAM", str(program.ROOT / "build/tests/app/slicecheck_wrong_engines"))
+WRONG = os.environ.get(
+    "SLICECHECK_WRONG_PROGRAM", str(program.ROOT / "build/tests/app/slicecheck_wrong_engines")
+)
 
 
 class WrongEngines(program.ProgramTest):
     def run_engine(self, engine, *arguments):
-        return self.mpi(3, "reshard", "--probe", "none", "--engine", engine, *arguments, program=WRONG)
+        return self.mpi(
+            3, "reshard", "--probe", "none", "--engine", engine, *arguments, program=WRONG
+        )
 
     def failed_checks(self, ended):
         self.assert_ended(ended, 1, "failed")
-        return {check["id"]: check["differing"] for check in ended.report["checks"] if check["status"] == "failed"}
+        return {
+            check["id"]: check["differing"]
+            for check in ended.report["checks"]
+            if check["status"] == "failed"
+        }
 
     def test_the_right_engine_passes_in_this_program_too(self):
         self.assert_passed(self.run_engine("collective"))
@@ -21,15 +30,21 @@ class WrongEngines(program.ProgramTest):
         ended = self.run_engine("one-byte")
         self.assertEqual(self.failed_checks(ended), {"bytes.w2": 1})
         [finding] = ended.report["findings"]
-        self.assertEqual((finding["side"], finding["tensors"], finding["ranks"], finding["experts"]),
-                         ("tp", ["w2"], [1], [3]))
+        self.assertEqual(
+            (finding["side"], finding["tensors"], finding["ranks"], finding["experts"]),
+            ("tp", ["w2"], [1], [3]),
+        )
         first = finding["first"]
         row_bytes = 192 // 2
-        self.assertEqual((first["rank"], first["tensor"], first["expert"], first["row"], first["byte"]),
-                         (1, "w2", 3, 0, 5))
+        self.assertEqual(
+            (first["rank"], first["tensor"], first["expert"], first["row"], first["byte"]),
+            (1, "w2", 3, 0, 5),
+        )
         self.assertEqual(first["offset"], 3 * 640 * row_bytes + 5)
         # Rank 1's slice starts at channel 192; two channels a byte; row 0 stays where it is.
-        self.assertEqual(first["logical"], {"projection": "w2", "expert": 3, "row": 0, "column": 192 + 10})
+        self.assertEqual(
+            first["logical"], {"projection": "w2", "expert": 3, "row": 0, "column": 192 + 10}
+        )
         self.assertEqual(int(first["want"][:2], 16) ^ int(first["got"][:2], 16), 0x40)
 
     def test_an_expert_in_anothers_place_is_found_on_every_rank(self):
@@ -40,19 +55,27 @@ class WrongEngines(program.ProgramTest):
         self.assertIn(finding["ranks"], ([], [0, 1, 2]))
 
     def test_scalars_in_another_order_fail(self):
-        self.assertEqual(self.failed_checks(self.run_engine("scalars-misordered")), {"scalars.g2_alphas": 2})
+        self.assertEqual(
+            self.failed_checks(self.run_engine("scalars-misordered")), {"scalars.g2_alphas": 2}
+        )
 
     def test_a_changed_input_fails(self):
-        self.assertEqual(self.failed_checks(self.run_engine("stock-changed")), {"inputs-unchanged": 1})
+        self.assertEqual(
+            self.failed_checks(self.run_engine("stock-changed")), {"inputs-unchanged": 1}
+        )
 
     def test_an_engine_that_refuses_is_a_refusal_of_all(self):
         ended = self.run_engine("refused")
         self.assert_ended(ended, 3, "refused")
-        self.assertEqual(ended.own_lines(), ["slicecheck: cannot go on: this engine does not like rank 1"])
+        self.assertEqual(
+            ended.own_lines(), ["slicecheck: cannot go on: this engine does not like rank 1"]
+        )
         self.assertEqual([f["ranks"] for f in ended.report["findings"]], [[1]])
 
     def test_one_group_that_refuses_does_not_hang_the_others(self):
-        ended = self.mpi(4, "reshard", "--tp", "2", "--probe", "none", "--engine", "refused", program=WRONG)
+        ended = self.mpi(
+            4, "reshard", "--tp", "2", "--probe", "none", "--engine", "refused", program=WRONG
+        )
         self.assert_ended(ended, 3, "refused")
 
 

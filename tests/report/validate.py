@@ -1,6 +1,7 @@
-"""Holds reports against the schema: validate.py SCHEMA REPORT... exits 1 and says where one does not fit.
+"""Holds reports against the schema: validate.py SCHEMA REPORT... exits 1 where one does not fit.
 
 With --self-test the reports are broken in one place each, and each break must be refused."""
+
 import copy
 import json
 import sys
