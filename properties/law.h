@@ -13,6 +13,7 @@
 #include "group/agree.h"
 #include "layout/place.h"
 #include "properties/generators/draw.h"
+#include "reshard/reshard.h"
 
 namespace slicecheck::properties {
 
@@ -49,6 +50,8 @@ struct Subject {
                                               std::int64_t) = experts::slice;
   experts::ConvertedExpert (*placed_slice)(const experts::PlainExpert&, std::int64_t,
                                            std::int64_t) = experts::placed_slice;
+  experts::TpExperts (*reshard)(const experts::StockExperts&, group::Group&,
+                                std::int64_t) = reshard::reshard_nvfp4;
   group::Agreed (*agree)(group::Group&, const Reason&) = group::agree;
   void (*all_to_all)(group::Group&, std::uint8_t*, const std::uint8_t*,
                      std::int64_t) = all_to_all_of;
@@ -74,6 +77,7 @@ struct Law {
 std::vector<Law> layout_laws();
 std::vector<Law> experts_laws();
 std::vector<Law> group_laws();
+std::vector<Law> reshard_laws();
 std::vector<Law> laws();
 
 }  // namespace slicecheck::properties

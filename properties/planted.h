@@ -1,0 +1,23 @@
+// Wrong copies of what the laws are about, for the tests of the laws alone: the program never links
+// them. Each is one mistake of one function.
+#pragma once
+
+#include <string>
+#include <vector>
+
+#include "properties/law.h"
+
+namespace slicecheck::properties {
+
+/// A mistake and the law that must catch it.
+struct Planted {
+  std::string name;
+  std::string law;
+  Subject subject;
+};
+
+/// Mistakes of the maps, the moves and the cut; and of what ranks do together.
+std::vector<Planted> planted_maps();
+std::vector<Planted> planted_groups();
+
+}  // namespace slicecheck::properties
