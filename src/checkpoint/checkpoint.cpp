@@ -46,6 +46,9 @@ Result<Checkpoint> Checkpoint::open(const std::string& folder) {
   if (shards.reason) return shards.reason;
   Checkpoint made;
   made.shards_ = std::move(*shards);
+  Result<Config> config = config_of(folder);
+  if (config.reason) return config.reason;
+  made.config_ = std::move(*config);
   Result<std::map<std::int64_t, std::string>> roots = roots_of(made.shards_);
   if (roots.reason) return roots.reason;
   made.roots_ = std::move(*roots);
@@ -64,7 +67,7 @@ Result<Layer> Checkpoint::layer(std::int64_t number) {
     return Reason(
         fmt::format("{}: layer {}: holds no routed experts", shown(shards_.folder()), number));
   }
-  return layer_of(shards_, at->second);
+  return layer_of(shards_, at->second, config_);
 }
 
 }  // namespace slicecheck::checkpoint

@@ -33,6 +33,7 @@ class Checkpoint {
 
  private:
   Shards shards_;
+  Config config_;
   std::map<std::int64_t, std::string> roots_;  // layer to root
 };
 

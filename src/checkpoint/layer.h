@@ -6,6 +6,7 @@
 #include <string>
 #include <vector>
 
+#include "checkpoint/config.h"
 #include "checkpoint/shards.h"
 #include "experts/payload.h"
 
@@ -81,9 +82,10 @@ class Layer {
   std::vector<ExpertPlace> experts_;
 };
 
-/// The layer whose experts stand under `root`.
-/// Refuses when: a tensor is missing or has another type or extents (unusable); the experts are not
-/// NVFP4, not gated, transposed, or have biases (refused).
-Result<Layer> layer_of(Shards& shards, const std::string& root);
+/// The layer whose experts stand under `root`, its format told by its tensors' names.
+/// Refuses when: a tensor is missing or has another type or extents, or the config contradicts the
+/// tensors (unusable); the experts are not NVFP4, not gated, transposed, interleaved, or have
+/// biases (refused).
+Result<Layer> layer_of(Shards& shards, const std::string& root, const Config& config);
 
 }  // namespace slicecheck::checkpoint

@@ -19,7 +19,8 @@ struct GroupRank {
   bool operator==(const GroupRank&) const = default;
 };
 
-/// One layer's dump. All counts are positive; tp divides world and I, and E is a multiple of tp.
+/// One layer's dump. All counts are positive and tp divides world. Whether the experts can be cut
+/// tp ways is layout::unsupported()'s to say.
 struct Manifest {
   std::int64_t world = 0;
   layout::Shape shape;  // E, H, I, tp; of the tensors, padding included

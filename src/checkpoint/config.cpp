@@ -1,0 +1,276 @@
+#include "checkpoint/config.h"
+
+#include <fmt/format.h>
+
+#include <array>
+#include <filesystem>
+
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/in_quotes.h"
+#include "checkpoint/json.h"
+
+namespace slicecheck::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+
+constexpr std::int64_t config_bytes_max = std::int64_t{16} << 20;
+constexpr std::size_t patterns_max = 1000;
+constexpr std::int64_t nvfp4_group = 16;
+constexpr std::string_view expression_mark = "re:";
+constexpr std::string_view nvfp4_algorithm = "NVFP4";
+constexpr std::string_view mixed_algorithm = "MIXED_PRECISION";
+
+std::string lower(std::string_view text) {
+  std::string made(text);
+  for (char& c : made) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
+  return made;
+}
+
+std::string upper(std::string_view text) {
+  std::string made(text);
+  for (char& c : made) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
+  return made;
+}
+
+// The text under `name`; empty where there is none.
+Result<std::string> text_in(const JsonValue& object, std::string_view name) {
+  const JsonValue* value = object.find(name);
+  if (value == nullptr || value->null()) return std::string();
+  if (value->text() == nullptr) return Reason(fmt::format("{}: is not a string", name));
+  return *value->text();
+}
+
+Result<std::vector<std::string>> texts_in(const JsonValue& object, std::string_view name) {
+  std::vector<std::string> made;
+  const JsonValue* value = object.find(name);
+  if (value == nullptr || value->null()) return made;
+  if (value->array() == nullptr) return Reason(fmt::format("{}: is not an array", name));
+  std::size_t patterns = 0;
+  for (const JsonValue& entry : *value->array()) {
+    if (entry.text() == nullptr) {
+      return Reason(fmt::format("{}: entry {} is not a string", name, made.size()));
+    }
+    made.push_back(*entry.text());
+    if (made.back().find_first_of(":*?[") != std::string::npos) ++patterns;
+  }
+  if (patterns > patterns_max) {
+    return Reason(
+        fmt::format("{}: has {} patterns, expected at most {}", name, patterns, patterns_max));
+  }
+  return made;
+}
+
+// {"quantized_layers": {module: {"quant_algo": "NVFP4"}}}
+Reason take_layers(const JsonValue& object, Quantization& quantization) {
+  const JsonValue* layers = object.find("quantized_layers");
+  if (layers == nullptr || layers->null()) return {};
+  if (layers->object() == nullptr) return Reason("quantized_layers: is not an object");
+  for (const JsonMember& layer : *layers->object()) {
+    Result<std::string> algorithm = text_in(layer.value, "quant_algo");
+    if (algorithm.reason) {
+      return Reason(
+          fmt::format("quantized_layers: {}: {}", in_quotes(layer.name), algorithm.reason.text()));
+    }
+    quantization.layers.emplace_back(layer.name, upper(*algorithm));
+  }
+  return {};
+}
+
+Reason take_group_size(const JsonValue& object, Quantization& quantization) {
+  const JsonValue* value = object.find("group_size");
+  if (value == nullptr || value->null()) return {};
+  if (value->whole() == nullptr || *value->whole() > 1'000'000) {
+    return Reason("group_size: is not a whole number up to 1000000");
+  }
+  quantization.group_size = static_cast<std::int64_t>(*value->whole());
+  return {};
+}
+
+Result<Quantization> quantization_of(const JsonValue& object, const std::string& file) {
+  if (object.object() == nullptr) return Reason("is not an object");
+  Quantization made;
+  made.file = file;
+  Result<std::string> method = text_in(object, "quant_method");
+  if (method.reason) return method.reason;
+  made.method = lower(*method);
+  Result<std::string> algorithm = text_in(object, "quant_algo");
+  if (!algorithm.reason && algorithm->empty()) algorithm = text_in(object, "format");
+  if (algorithm.reason) return algorithm.reason;
+  made.algorithm = upper(*algorithm);
+  for (const std::string_view name : {"ignore", "exclude_modules"}) {
+    Result<std::vector<std::string>> entries = texts_in(object, name);
+    if (entries.reason) return entries.reason;
+    made.ignored.insert(made.ignored.end(), entries->begin(), entries->end());
+  }
+  Reason reason = take_layers(object, made);
+  if (!reason) reason = take_group_size(object, made);
+  if (reason) return reason;
+  return made;
+}
+
+Reason take_experts(const JsonValue& object, const std::string& file, Config& config) {
+  constexpr std::array<std::string_view, 3> names{"num_experts", "n_routed_experts",
+                                                  "num_local_experts"};
+  for (const std::string_view name : names) {
+    const JsonValue* value = object.find(name);
+    if (value == nullptr || value->null() || config.experts) continue;
+    if (value->whole() == nullptr || *value->whole() > 1'000'000) {
+      return Reason(fmt::format("{}: is not a whole number up to 1000000", name));
+    }
+    config.experts = static_cast<std::int64_t>(*value->whole());
+    config.experts_field = fmt::format("{}: {}", file, name);
+  }
+  return {};
+}
+
+// A file of the folder as text; nothing where there is none.
+Result<std::optional<std::string>> text_beside(const std::string& folder, const std::string& file) {
+  const std::string path = folder + "/" + file;
+  std::error_code failed;
+  if (fs::symlink_status(path, failed).type() == fs::file_type::not_found) {
+    return std::optional<std::string>();
+  }
+  Reason reason = outside(folder, file);
+  if (reason) return Reason(fmt::format("{}: {}", shown(path), reason.text()));
+  Result<std::string> text = text_of(path, config_bytes_max);
+  if (text.reason) return text.reason;
+  return std::optional<std::string>(std::move(*text));
+}
+
+Reason refused(const Quantization& quantization, std::string_view field, std::string_view why) {
+  return Reason(fmt::format("{}: {}: {}", quantization.file, field, why), refused_cause);
+}
+
+bool is_nvfp4(std::string_view algorithm) {
+  return algorithm.find(nvfp4_algorithm) != std::string_view::npos;
+}
+
+Reason other_algorithm(const Quantization& quantization, const std::vector<std::string>& modules) {
+  const std::string& algorithm = quantization.algorithm;
+  // A mixed checkpoint says it layer by layer, or not at all: then the tensors tell.
+  const bool mixed = algorithm == mixed_algorithm || algorithm == "MIXED-PRECISION";
+  if (!algorithm.empty() && !mixed && !is_nvfp4(algorithm)) {
+    return refused(quantization, "quantization",
+                   fmt::format("the experts are {}, not NVFP4", in_quotes(algorithm)));
+  }
+  const std::string& method = quantization.method;
+  const bool known = method.empty() || method.starts_with("modelopt") ||
+                     method == "compressed-tensors" || method.find("nvfp4") != std::string::npos;
+  if (algorithm.empty() && !known) {
+    return refused(quantization, "quant_method",
+                   fmt::format("the experts are {}, not NVFP4", in_quotes(method)));
+  }
+  if (quantization.group_size && *quantization.group_size != nvfp4_group && !mixed) {
+    return refused(quantization, "group_size",
+                   fmt::format("is {}, NVFP4 has {}", *quantization.group_size, nvfp4_group));
+  }
+  const std::unordered_set<std::string_view> wanted(modules.begin(), modules.end());
+  for (const auto& [module, layer_algorithm] : quantization.layers) {
+    if (!wanted.contains(module) || is_nvfp4(layer_algorithm)) continue;
+    return refused(
+        quantization, "quantized_layers",
+        fmt::format("{} is {}, not NVFP4", in_quotes(module), in_quotes(layer_algorithm)));
+  }
+  return {};
+}
+
+}  // namespace
+
+IgnoreList::IgnoreList(const Quantization& quantization) {
+  for (const std::string& entry : quantization.ignored) {
+    if (entry.starts_with(expression_mark)) {
+      std::optional<Pattern> pattern =
+          Pattern::expression(std::string_view(entry).substr(expression_mark.size()));
+      if (pattern) patterns_.emplace_back(entry, std::move(*pattern));
+    } else if (entry.find_first_of("*?[") != std::string::npos) {
+      patterns_.emplace_back(entry, Pattern::wildcard(entry));
+    } else {
+      names_.insert(entry);
+    }
+  }
+}
+
+std::optional<std::string> IgnoreList::entry_of(std::string_view module) const {
+  for (std::size_t end = module.size(); end != std::string_view::npos && end > 0;
+       end = module.rfind('.', end - 1)) {
+    const std::string around(module.substr(0, end));
+    if (names_.contains(around)) return around;
+    for (const auto& [entry, pattern] : patterns_) {
+      if (pattern.matches(around)) return entry;
+    }
+  }
+  return {};
+}
+
+Reason take_quantization(std::string_view text, const std::string& file, Config& config) {
+  const Result<JsonValue> tree = json_of(text);
+  if (tree.reason) return tree.reason;
+  if (tree->object() == nullptr) return Reason("is not an object");
+  const JsonValue* inner = tree->find("quantization");
+  if (inner == nullptr) return Reason("quantization: is missing");
+  Result<Quantization> quantization = quantization_of(*inner, file);
+  if (quantization.reason) {
+    return Reason(fmt::format("quantization: {}", quantization.reason.text()));
+  }
+  config.quantizations.push_back(std::move(*quantization));
+  return {};
+}
+
+Reason take_config(std::string_view text, const std::string& file, Config& config) {
+  const Result<JsonValue> tree = json_of(text);
+  if (tree.reason) return tree.reason;
+  if (tree->object() == nullptr) return Reason("is not an object");
+  Result<std::string> type = text_in(*tree, "model_type");
+  if (type.reason) return type.reason;
+  config.model_type = *type;
+  // Multimodal models keep the language model's own config inside.
+  const JsonValue* inner = tree->find("text_config");
+  for (const JsonValue* object : {&*tree, inner}) {
+    if (object == nullptr) continue;
+    Reason reason = take_experts(*object, file, config);
+    if (reason) return reason;
+    const JsonValue* quantization = object->find("quantization_config");
+    if (quantization == nullptr || quantization->null()) continue;
+    Result<Quantization> made = quantization_of(*quantization, file);
+    if (made.reason) {
+      return Reason(fmt::format("quantization_config: {}", made.reason.text()));
+    }
+    config.quantizations.push_back(std::move(*made));
+  }
+  return {};
+}
+
+Result<Config> config_of(const std::string& folder) {
+  Config made;
+  constexpr std::string_view main_file = "config.json";
+  for (const std::string_view name : {main_file, std::string_view("hf_quant_config.json")}) {
+    const std::string file(name);
+    const Result<std::optional<std::string>> text = text_beside(folder, file);
+    if (text.reason) return text.reason;
+    if (!*text) continue;
+    const std::string where = shown(folder + "/" + file);
+    Reason reason = name == main_file ? take_config(**text, where, made)
+                                      : take_quantization(**text, where, made);
+    if (reason) return Reason(fmt::format("{}: {}", where, reason.text()));
+  }
+  return made;
+}
+
+Reason not_nvfp4(const Config& config, const std::vector<std::string>& modules) {
+  for (const Quantization& quantization : config.quantizations) {
+    Reason reason = other_algorithm(quantization, modules);
+    if (reason) return reason;
+    const IgnoreList ignored(quantization);
+    for (const std::string& module : modules) {
+      const std::optional<std::string> entry = ignored.entry_of(module);
+      if (!entry) continue;
+      return refused(
+          quantization, "ignore",
+          fmt::format("{} leaves {} as it was, not NVFP4", in_quotes(*entry), in_quotes(module)));
+    }
+  }
+  return {};
+}
+
+}  // namespace slicecheck::checkpoint

@@ -1,0 +1,61 @@
+// What a checkpoint says of itself beside its tensors: config.json and hf_quant_config.json. Both
+// may be absent; then the tensors' names alone tell. The tensors decide what a layer is, the config
+// may only contradict: then the layer is refused.
+#pragma once
+
+#include <optional>
+#include <string>
+#include <unordered_set>
+#include <vector>
+
+#include "base/reason.h"
+#include "checkpoint/pattern.h"
+
+namespace slicecheck::checkpoint {
+
+/// One description of how the weights were quantised, by the file it stands in.
+struct Quantization {
+  std::string file;
+  std::string method;                // "modelopt", "compressed-tensors", ...; lower case
+  std::string algorithm;             // quant_algo or format; upper case
+  std::vector<std::string> ignored;  // exclude_modules or ignore
+  std::vector<std::pair<std::string, std::string>> layers;  // quantized_layers: name, quant_algo
+  std::optional<std::int64_t> group_size;
+};
+
+struct Config {
+  std::vector<Quantization> quantizations;
+  std::string model_type;
+  /// The number of routed experts, and the file and field that say so.
+  std::optional<std::int64_t> experts;
+  std::string experts_field;
+};
+
+/// The configs of a folder.
+/// Refuses when: one is not JSON, or a field has another type than it must; the Reason names both.
+Result<Config> config_of(const std::string& folder);
+
+/// config.json's and hf_quant_config.json's text, each for itself: what config_of() reads.
+Reason take_config(std::string_view text, const std::string& file, Config& config);
+Reason take_quantization(std::string_view text, const std::string& file, Config& config);
+
+/// A quantisation's ignore list, ready to be asked. ModelOpt's entries are shell wildcards,
+/// compressed-tensors' exact names or `re:` expressions; an entry covers the modules inside the one
+/// that it names. An expression beyond Pattern::expression() matches nothing.
+class IgnoreList {
+ public:
+  explicit IgnoreList(const Quantization& quantization);
+
+  /// The entry that covers `module`; nothing where none does.
+  std::optional<std::string> entry_of(std::string_view module) const;
+
+ private:
+  std::unordered_set<std::string> names_;
+  std::vector<std::pair<std::string, Pattern>> patterns_;
+};
+
+/// Why the layer of these modules is not NVFP4 by its config: an ignore list, another algorithm,
+/// another block than 16; or nothing. A Reason of this has refused_cause.
+Reason not_nvfp4(const Config& config, const std::vector<std::string>& modules);
+
+}  // namespace slicecheck::checkpoint

@@ -1,0 +1,42 @@
+// What the readers of the two kinds of layers share: the names under a layer's root, and the
+// Reasons that name a tensor.
+#pragma once
+
+#include "checkpoint/config.h"
+#include "checkpoint/layer.h"
+
+namespace slicecheck::checkpoint {
+
+/// A layer whose format is to be found out.
+struct LayerNames {
+  std::string root;
+  std::string where;                    // how a Reason names the root
+  std::vector<std::string_view> tails;  // what stands behind the root's dot, in order
+};
+
+bool any_contains(const std::vector<std::string_view>& tails, std::string_view part);
+
+/// "FILE: 'TENSOR': WHY", with refused_cause.
+Reason refusal(const Located& tensor, std::string_view why);
+
+/// "FILE: 'TENSOR': is U8 [1], expected F32 []".
+Reason unexpected(const Located& tensor, Element due, const Extents& extents);
+
+/// Weights of another kind than packed FP4, by name; nothing where they are bytes.
+Reason not_packed(const Located& weight);
+
+/// The F32 value at `index` of a scale tensor that has so many.
+Result<float> value_at(const Located& tensor, std::int64_t index);
+
+/// One tensor a projection and expert (ModelOpt, compressed-tensors).
+Result<Layer> per_expert_layer(Shards& shards, const LayerNames& names, const Config& config);
+
+/// One tensor for all experts, [E, 2I, H/2] and [E, H, I/2], gate rows first.
+Result<Layer> fused_layer(Shards& shards, const LayerNames& names, const Config& config);
+
+/// Why the config contradicts a layer of this format and this many experts (unusable), or says that
+/// these modules are not NVFP4 (refused); or nothing.
+Reason contradicted(const Config& config, const Layer& layer,
+                    const std::vector<std::string>& modules);
+
+}  // namespace slicecheck::checkpoint
