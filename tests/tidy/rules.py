@@ -39,8 +39,6 @@ PACKAGES = (
 # Checkpoints that have no reader yet, and laws that are not written yet. The list only shrinks: a
 # name that has what it waited for must leave it.
 AWAITED = (
-    "tiny-fused",
-    "tiny-compressed-tensors",
     "Decode.a_row_is_codes_times_the_scales_of_sf_offset",
     "Permute.route_rows_do_not_depend_on_tile_or_order",
     "Quantise.a_block_is_within_half_a_step",

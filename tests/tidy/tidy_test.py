@@ -74,7 +74,6 @@ FORBIDDEN = {
     "golden_files_have_readers": [
         ("golden/spare.json", "{}"),
         ("golden/checkpoints/spare/config.json", "{}"),
-        ("tests/checkpoint/x.cpp", '"golden/checkpoints/' + 'tiny-fused"\n'),
     ],
     "golden_names_have_files": [("tests/base/x.cpp", 'auto a = "golden/' + 'spare.json";\n')],
     "names_say_something": [("src/base/string_utils.h", ""), ("src/base/detail/x.h", "")],
