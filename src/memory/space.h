@@ -56,6 +56,7 @@ struct PlainSource {
 
 /// One space of memory. Pointers given to a space are that space's; `Bytes` are host bytes.
 /// Operations are ordered one after another; those that return a value have ended when they return.
+/// Memory is given back in that order too: a buffer may be let go while operations still read it.
 class Space {
  public:
   Space() = default;

@@ -2,6 +2,8 @@
 // say so: whoever calls them needs no #if.
 #pragma once
 
+#include <chrono>
+#include <functional>
 #include <vector>
 
 #include "memory/space.h"
@@ -37,7 +39,14 @@ class DeviceSpace : public Space {
   virtual const Device& device() const = 0;
   virtual void* stream() = 0;
 
-  /// Milliseconds on the device between two marks of stream().
+  /// The most bytes that were allocated at once since the last call.
+  virtual std::int64_t peak_bytes() = 0;
+
+  /// `watcher` is called again and again while this space waits for its stream, with how long it
+  /// has: it may throw, which is how a wait for a rank that is gone ends. Empty: nobody watches.
+  virtual void watch(std::function<void(std::chrono::milliseconds)> watcher) = 0;
+
+  /// Milliseconds on the device between two of 8 marks in the stream.
   virtual void mark(int which) = 0;
   virtual double milliseconds(int from, int to) = 0;
 };

@@ -3,6 +3,8 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
+#include <thread>
 
 #include "base/must.h"
 #include "memory/cuda/device.h"
@@ -53,29 +55,90 @@ Device described(int index) {
   return device;
 }
 
-class CudaSpace final : public DeviceSpace {
+/// A stream, and a pool that keeps what was freed: an allocation is then no call of the driver, and
+/// memory is given back in the order of the stream. Every buffer keeps it alive.
+class Lane {
  public:
-  explicit CudaSpace(Device device) : device_(std::move(device)) {
+  explicit Lane(int device) : device_(device) {
     here();
     must_do(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
+    cudaMemPoolProps properties{};
+    properties.allocType = cudaMemAllocationTypePinned;
+    properties.location = {cudaMemLocationTypeDevice, {device}};
+    must_do(cudaMemPoolCreate(&pool_, &properties), "cudaMemPoolCreate");
+    std::uint64_t keep = ~std::uint64_t{0};
+    must_do(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep),
+            "cudaMemPoolSetAttribute");
+  }
+
+  ~Lane() {
+    cudaSetDevice(device_);
+    cudaStreamSynchronize(stream_);
+    cudaMemPoolDestroy(pool_);
+    cudaStreamDestroy(stream_);
+  }
+  Lane(const Lane&) = delete;
+  Lane& operator=(const Lane&) = delete;
+
+  void here() const { must_do(cudaSetDevice(device_), "cudaSetDevice"); }
+  cudaStream_t stream() const { return stream_; }
+
+  /// Null when memory is out, also after what the pool kept has been given back.
+  std::uint8_t* take(std::size_t bytes) {
+    for (const bool last : {false, true}) {
+      void* made = nullptr;
+      const cudaError_t status = cudaMallocFromPoolAsync(&made, bytes, pool_, stream_);
+      if (status == cudaSuccess) return static_cast<std::uint8_t*>(made);
+      if (status != cudaErrorMemoryAllocation) must_do(status, "cudaMallocAsync");
+      static_cast<void>(cudaGetLastError());  // the refusal is not an error of the next launch
+      if (last) break;
+      must_do(cudaStreamSynchronize(stream_), "the work of the stream");
+      must_do(cudaMemPoolTrimTo(pool_, 0), "cudaMemPoolTrimTo");
+    }
+    return nullptr;
+  }
+
+  void give(std::uint8_t* data) {
+    cudaSetDevice(device_);
+    cudaFreeAsync(data, stream_);
+  }
+
+  std::int64_t peak() {
+    std::uint64_t bytes = 0;
+    std::uint64_t none = 0;
+    must_do(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrUsedMemHigh, &bytes),
+            "cudaMemPoolGetAttribute");
+    must_do(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrUsedMemHigh, &none),
+            "cudaMemPoolSetAttribute");
+    return static_cast<std::int64_t>(bytes);
+  }
+
+ private:
+  int device_;
+  cudaStream_t stream_ = nullptr;
+  cudaMemPool_t pool_ = nullptr;
+};
+
+class CudaSpace final : public DeviceSpace {
+ public:
+  explicit CudaSpace(Device device)
+      : device_(std::move(device)), lane_(std::make_shared<Lane>(device_.index)) {
     for (cudaEvent_t& event : marks_) must_do(cudaEventCreate(&event), "cudaEventCreate");
     device_.free_bytes = memory::free_bytes();
   }
 
   ~CudaSpace() override {
     cudaSetDevice(device_.index);
-    cudaFree(scratch_);
     for (cudaEvent_t event : marks_) cudaEventDestroy(event);
-    cudaStreamDestroy(stream_);
   }
 
   std::string_view name() const override { return "cuda"; }
   const Device& device() const override { return device_; }
-  void* stream() override { return stream_; }
+  void* stream() override { return queue(); }
 
   void mark(int which) override {
     here();
-    must_do(cudaEventRecord(marks_.at(which), stream_), "cudaEventRecord");
+    must_do(cudaEventRecord(marks_.at(which), queue()), "cudaEventRecord");
   }
 
   double milliseconds(int from, int to) override {
@@ -85,62 +148,60 @@ class CudaSpace final : public DeviceSpace {
     return between;
   }
 
+  std::int64_t peak_bytes() override { return lane_->peak(); }
+  void watch(std::function<void(std::chrono::milliseconds)> watcher) override {
+    watcher_ = std::move(watcher);
+  }
+
   Result<std::shared_ptr<std::uint8_t>> allocate(std::int64_t bytes,
                                                  std::string_view purpose) override {
     here();
-    void* made = nullptr;
-    const auto size = static_cast<std::size_t>(std::max<std::int64_t>(bytes, 256));
-    const cudaError_t status = cudaMalloc(&made, size);
-    if (status == cudaErrorMemoryAllocation) {
-      static_cast<void>(cudaGetLastError());  // the refusal is not an error of the next launch
+    std::uint8_t* made = lane_->take(static_cast<std::size_t>(std::max<std::int64_t>(bytes, 256)));
+    if (made == nullptr) {
       return Reason(fmt::format("device memory is out: {} wants {} bytes, {} bytes are free",
                                 purpose, bytes, memory::free_bytes()),
                     "out-of-memory");
     }
-    must_do(status, "cudaMalloc");
-    return std::shared_ptr<std::uint8_t>(static_cast<std::uint8_t*>(made),
-                                         [index = device_.index](std::uint8_t* data) {
-                                           cudaSetDevice(index);
-                                           cudaFree(data);
-                                         });
+    return std::shared_ptr<std::uint8_t>(made,
+                                         [lane = lane_](std::uint8_t* data) { lane->give(data); });
   }
 
   void upload(std::uint8_t* to, Bytes from) override {
-    here();
-    must_do(cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyHostToDevice, stream_),
-            "a copy to the device");
     synchronise();
+    must_do(cudaMemcpyAsync(to, from.data(), from.size(), cudaMemcpyHostToDevice, queue()),
+            "a copy to the device");
+    must_do(cudaStreamSynchronize(queue()), "a copy to the device");
   }
 
   void download(MutableBytes to, const std::uint8_t* from) override {
-    here();
-    must_do(cudaMemcpyAsync(to.data(), from, to.size(), cudaMemcpyDeviceToHost, stream_),
-            "a copy from the device");
     synchronise();
+    must_do(cudaMemcpyAsync(to.data(), from, to.size(), cudaMemcpyDeviceToHost, queue()),
+            "a copy from the device");
+    must_do(cudaStreamSynchronize(queue()), "a copy from the device");
   }
 
   void copy(std::uint8_t* to, const std::uint8_t* from, std::int64_t bytes) override {
     here();
     must_do(cudaMemcpyAsync(to, from, static_cast<std::size_t>(bytes), cudaMemcpyDeviceToDevice,
-                            stream_),
+                            queue()),
             "a copy on the device");
   }
 
   void fill(std::uint8_t* to, std::uint8_t value, std::int64_t bytes) override {
     here();
-    must_do(cudaMemsetAsync(to, value, static_cast<std::size_t>(bytes), stream_),
+    must_do(cudaMemsetAsync(to, value, static_cast<std::size_t>(bytes), queue()),
             "cudaMemsetAsync");
   }
 
   void fill_plain(std::uint8_t* to, const PayloadPlain& plain) override {
     here();
-    kernels::fill_plain(to, plain, stream_);
+    kernels::fill_plain(to, plain, queue());
     launched("fill_plain");
   }
 
   void fill_payload(std::uint8_t* to, const PayloadTensor& tensor) override {
     here();
-    kernels::fill_payload(to, tensor, stream_);
+    kernels::fill_payload(to, tensor, queue());
     launched("fill_payload");
   }
 
@@ -148,9 +209,9 @@ class CudaSpace final : public DeviceSpace {
                const PlainSource& from, std::int64_t experts) override {
     here();
     if (layout::is_scale(kind)) {
-      kernels::convert_scales(to, kind, widths, from, experts, stream_);
+      kernels::convert_scales(to, kind, widths, from, experts, queue());
     } else {
-      kernels::convert_weights(to, kind, widths, from, experts, stream_);
+      kernels::convert_weights(to, kind, widths, from, experts, queue());
     }
     launched("convert");
   }
@@ -158,14 +219,14 @@ class CudaSpace final : public DeviceSpace {
   void pack(std::uint8_t* to, const std::uint8_t* stock, layout::Kind kind,
             const layout::Shape& shape) override {
     here();
-    kernels::pack(to, stock, layout::cut(kind, shape), shape, stream_);
+    kernels::pack(to, stock, layout::cut(kind, shape), shape, queue());
     launched("pack");
   }
 
   Difference compare(const std::uint8_t* a, const std::uint8_t* b, std::int64_t bytes) override {
     here();
     kernels::Found* found = cleared(1);
-    kernels::compare(found, a, b, bytes, stream_);
+    kernels::compare(found, a, b, bytes, queue());
     launched("compare");
     return differences(1).front();
   }
@@ -174,7 +235,7 @@ class CudaSpace final : public DeviceSpace {
                                           const PayloadTensor& tensor) override {
     here();
     kernels::Found* found = cleared(tensor.experts);
-    kernels::compare_payload(found, got, tensor, stream_);
+    kernels::compare_payload(found, got, tensor, queue());
     launched("compare_payload");
     return differences(tensor.experts);
   }
@@ -182,11 +243,11 @@ class CudaSpace final : public DeviceSpace {
   Digest digest(const std::uint8_t* from, std::int64_t bytes) override {
     here();
     auto* const sums = reinterpret_cast<unsigned long long*>(scratch(sizeof(Digest)));
-    must_do(cudaMemsetAsync(sums, 0, sizeof(Digest), stream_), "cudaMemsetAsync");
-    kernels::digest(sums, from, bytes, stream_);
+    must_do(cudaMemsetAsync(sums, 0, sizeof(Digest), queue()), "cudaMemsetAsync");
+    kernels::digest(sums, from, bytes, queue());
     launched("digest");
     std::array<std::uint64_t, 2> words{};
-    download({reinterpret_cast<std::uint8_t*>(words.data()), sizeof words}, scratch_);
+    download({reinterpret_cast<std::uint8_t*>(words.data()), sizeof words}, scratch_.get());
     Digest made;
     store(made.bytes.data(), layout::mix64(words[0] + static_cast<std::uint64_t>(bytes)));
     store(made.bytes.data() + 8, layout::mix64(words[1] ^ words[0]));
@@ -195,37 +256,54 @@ class CudaSpace final : public DeviceSpace {
 
   void synchronise() override {
     here();
-    must_do(cudaStreamSynchronize(stream_), "the work of the stream");
+    if (!watcher_) {
+      must_do(cudaStreamSynchronize(queue()), "the work of the stream");
+      return;
+    }
+    const auto begun = std::chrono::steady_clock::now();
+    for (;;) {
+      const cudaError_t status = cudaStreamQuery(queue());
+      if (status == cudaSuccess) return;
+      if (status != cudaErrorNotReady) must_do(status, "the work of the stream");
+      const auto waited = std::chrono::steady_clock::now() - begun;
+      watcher_(std::chrono::duration_cast<std::chrono::milliseconds>(waited));
+      if (waited < spun) continue;
+      std::this_thread::sleep_for(looked_every);
+    }
   }
 
  private:
-  void here() const { must_do(cudaSetDevice(device_.index), "cudaSetDevice"); }
+  // Short work is met at once, long work without a core of its own.
+  static constexpr std::chrono::milliseconds spun{20};
+  static constexpr std::chrono::microseconds looked_every{100};
+
+  cudaStream_t queue() const { return lane_->stream(); }
+  void here() const { lane_->here(); }
 
   static void launched(std::string_view kernel) { must_do(cudaGetLastError(), kernel); }
 
   std::uint8_t* scratch(std::int64_t bytes) {
-    if (bytes <= scratch_bytes_) return scratch_;
-    must_do(cudaFree(scratch_), "cudaFree");
-    void* made = nullptr;
-    must_do(cudaMalloc(&made, static_cast<std::size_t>(bytes)), "cudaMalloc of the counters");
-    scratch_ = static_cast<std::uint8_t*>(made);
+    if (bytes <= scratch_bytes_) return scratch_.get();
+    auto made = allocate(bytes, "the counters of a comparison");
+    if (made.reason) bug(made.reason.text());
+    scratch_ = *made;
     scratch_bytes_ = bytes;
-    return scratch_;
+    return scratch_.get();
   }
 
   kernels::Found* cleared(std::int64_t count) {
     const std::vector<kernels::Found> nothing(static_cast<std::size_t>(count), {0, ~0ULL});
     const auto bytes = count * static_cast<std::int64_t>(sizeof(kernels::Found));
     auto* const found = reinterpret_cast<kernels::Found*>(scratch(bytes));
-    upload(scratch_, {reinterpret_cast<const std::uint8_t*>(nothing.data()),
-                      static_cast<std::size_t>(bytes)});
+    upload(scratch_.get(), {reinterpret_cast<const std::uint8_t*>(nothing.data()),
+                            static_cast<std::size_t>(bytes)});
     return found;
   }
 
   std::vector<Difference> differences(std::int64_t count) {
     std::vector<kernels::Found> found(static_cast<std::size_t>(count));
     download({reinterpret_cast<std::uint8_t*>(found.data()), count * sizeof(kernels::Found)},
-             scratch_);
+             scratch_.get());
     std::vector<Difference> made;
     for (const kernels::Found& of : found) {
       made.push_back({static_cast<std::int64_t>(of.differing),
@@ -235,10 +313,11 @@ class CudaSpace final : public DeviceSpace {
   }
 
   Device device_;
-  cudaStream_t stream_ = nullptr;
+  std::shared_ptr<Lane> lane_;
   std::array<cudaEvent_t, 8> marks_{};
-  std::uint8_t* scratch_ = nullptr;
+  std::shared_ptr<std::uint8_t> scratch_;
   std::int64_t scratch_bytes_ = 0;
+  std::function<void(std::chrono::milliseconds)> watcher_;
 };
 
 }  // namespace

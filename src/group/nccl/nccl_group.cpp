@@ -1,0 +1,283 @@
+#include "group/nccl/nccl_group.h"
+
+#include <cuda_runtime.h>
+#include <fmt/format.h>
+#include <nccl.h>
+#include <unistd.h>
+
+#include <cstdlib>
+#include <exception>
+#include <thread>
+#include <utility>
+
+#include "base/must.h"
+#include "group/agree.h"
+
+namespace slicecheck::group {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+
+constexpr std::string_view refusal = "cannot use the NCCL transport";
+
+std::string failed(ncclResult_t status, std::string_view call) {
+  return fmt::format("{} failed: {}", call, ncclGetErrorString(status));
+}
+
+/// A communicator whose every call has a deadline, and which is aborted when one is missed.
+class Communicator {
+ public:
+  Communicator(int rank, std::chrono::milliseconds limit)
+      : rank_(rank), limit_(limit), exceptions_(std::uncaught_exceptions()) {}
+
+  // A rank that leaves by an exception leaves alone: nothing may wait for the others.
+  ~Communicator() {
+    if (comm_ == nullptr) return;
+    if (std::uncaught_exceptions() != exceptions_) {
+      ncclCommAbort(comm_);
+      return;
+    }
+    begin("the end of the communicator");
+    if (waited(ncclCommFinalize(comm_))) {
+      ncclCommAbort(comm_);
+    } else {
+      ncclCommDestroy(comm_);
+    }
+  }
+  Communicator(const Communicator&) = delete;
+  Communicator& operator=(const Communicator&) = delete;
+
+  /// Why the communicator does not come up, or nothing.
+  Reason start(int ranks, const ncclUniqueId& id) {
+    ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
+    config.blocking = 0;
+    begin("ncclCommInitRankConfig");
+    return waited(ncclCommInitRankConfig(&comm_, ranks, id, rank_, &config));
+  }
+
+  /// Names the call that is under way; its deadline starts.
+  void begin(std::string_view call) {
+    call_ = call;
+    begun_ = Clock::now();
+  }
+
+  /// A call that was begun and gave `status` is enqueued when this returns.
+  void check(ncclResult_t status) {
+    const Reason reason = waited(status);
+    if (reason) end(reason.text());
+  }
+
+  /// While its work is waited for: ends the group when the communicator has failed or is late.
+  void watch(std::chrono::milliseconds waited) {
+    if (comm_ == nullptr) return;
+    const Reason reason = trouble(waited);
+    if (reason) end(reason.text());
+  }
+
+  ncclComm_t get() const { return comm_; }
+
+ private:
+  [[noreturn]] void end(const std::string& text) {
+    ncclCommAbort(std::exchange(comm_, nullptr));
+    lose(rank_, fmt::format("rank {}: {}", rank_, text));
+  }
+
+  Reason trouble(std::chrono::milliseconds waited) const {
+    ncclResult_t status = ncclSuccess;
+    const ncclResult_t asked = ncclCommGetAsyncError(comm_, &status);
+    if (asked != ncclSuccess) return Reason(failed(asked, "ncclCommGetAsyncError"));
+    if (status != ncclSuccess && status != ncclInProgress) return Reason(failed(status, call_));
+    if (waited < limit_) return {};
+    return Reason(fmt::format("{} has not ended within {} ms", call_, limit_.count()));
+  }
+
+  Reason waited(ncclResult_t status) const {
+    if (status != ncclSuccess && status != ncclInProgress) return Reason(failed(status, call_));
+    must(comm_ != nullptr, "a communicator that was never made is waited for");
+    for (;;) {
+      ncclResult_t now = ncclSuccess;
+      const ncclResult_t asked = ncclCommGetAsyncError(comm_, &now);
+      if (asked == ncclSuccess && now == ncclSuccess) return {};
+      Reason reason =
+          trouble(std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun_));
+      if (reason) return reason;
+      std::this_thread::yield();
+    }
+  }
+
+  int rank_;
+  std::chrono::milliseconds limit_;
+  int exceptions_;
+  ncclComm_t comm_ = nullptr;
+  std::string call_;
+  Clock::time_point begun_;
+};
+
+class NcclGroup final : public Group {
+ public:
+  NcclGroup(Group& control, std::shared_ptr<memory::DeviceSpace> space, const NcclOptions& options)
+      : control_(control),
+        space_(std::move(space)),
+        options_(options),
+        communicator_(control.rank(), options.limit) {}
+
+  NcclGroup(std::unique_ptr<Group> control, std::shared_ptr<memory::DeviceSpace> space,
+            const NcclOptions& options)
+      : NcclGroup(*control, std::move(space), options) {
+    owned_ = std::move(control);
+  }
+
+  ~NcclGroup() override { space_->watch({}); }
+
+  /// Collective over the control group.
+  void start() {
+    ncclUniqueId id{};
+    Reason reason;
+    if (rank() == 0) {
+      const ncclResult_t status = ncclGetUniqueId(&id);
+      if (status != ncclSuccess) reason = Reason(failed(status, "ncclGetUniqueId"));
+    }
+    refuse_together(control_, reason, refusal);
+    control_.broadcast({reinterpret_cast<std::uint8_t*>(&id), sizeof id}, 0);
+    select();
+    refuse_together(control_, communicator_.start(size(), id), refusal);
+  }
+
+  int rank() const override { return control_.rank(); }
+  int size() const override { return control_.size(); }
+  std::string_view name() const override { return "nccl"; }
+  memory::Space& space() override { return *space_; }
+  memory::DeviceSpace& device() { return *space_; }
+
+  std::int64_t least(std::int64_t value) override { return control_.least(value); }
+  void share(Bytes mine, MutableBytes all) override { control_.share(mine, all); }
+  void broadcast(MutableBytes bytes, int root) override { control_.broadcast(bytes, root); }
+
+  void all_to_all(std::uint8_t* received, const std::uint8_t* sent,
+                  std::int64_t block_bytes) override {
+    if (block_bytes == 0) return;
+    select();
+    communicator_.begin("the all-to-all");
+#if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
+    communicator_.check(ncclAlltoAll(sent, received, static_cast<std::size_t>(block_bytes),
+                                     ncclUint8, communicator_.get(), stream()));
+#else
+    communicator_.check(exchange(received, sent, block_bytes));
+#endif
+  }
+
+  void all_gather(std::uint8_t* received, const std::uint8_t* sent,
+                  std::int64_t block_bytes) override {
+    if (block_bytes == 0) return;
+    select();
+    communicator_.begin("the all-gather");
+    communicator_.check(ncclAllGather(sent, received, static_cast<std::size_t>(block_bytes),
+                                      ncclUint8, communicator_.get(), stream()));
+  }
+
+  std::unique_ptr<Group> split(int color) override {
+    auto part = std::make_unique<NcclGroup>(control_.split(color), space_, options_);
+    part->start();
+    return part;
+  }
+
+ private:
+  cudaStream_t stream() { return static_cast<cudaStream_t>(space_->stream()); }
+
+  // The device is the thread's, and whoever waits on the stream watches the communicator that was
+  // used last: a part and its whole share one stream.
+  void select() {
+    const cudaError_t status = cudaSetDevice(space_->device().index);
+    must(status == cudaSuccess, cudaGetErrorString(status));
+    space_->watch([this](std::chrono::milliseconds waited) { communicator_.watch(waited); });
+  }
+
+#if NCCL_VERSION_CODE < NCCL_VERSION(2, 28, 0)
+  ncclResult_t exchange(std::uint8_t* received, const std::uint8_t* sent,
+                        std::int64_t block_bytes) {
+    const auto bytes = static_cast<std::size_t>(block_bytes);
+    ncclResult_t status = ncclGroupStart();
+    for (int other = 0; other < size() && status == ncclSuccess; ++other) {
+      status =
+          ncclSend(sent + other * bytes, bytes, ncclUint8, other, communicator_.get(), stream());
+      if (status != ncclSuccess && status != ncclInProgress) break;
+      status = ncclRecv(received + other * bytes, bytes, ncclUint8, other, communicator_.get(),
+                        stream());
+      if (status == ncclInProgress) status = ncclSuccess;
+    }
+    const ncclResult_t ended = ncclGroupEnd();
+    return status == ncclSuccess ? ended : status;
+  }
+#endif
+
+  Group& control_;
+  std::unique_ptr<Group> owned_;
+  std::shared_ptr<memory::DeviceSpace> space_;
+  NcclOptions options_;
+  Communicator communicator_;
+};
+
+// Ranks that share a GPU pass for ranks of different hosts, each with a GPU of its own: NCCL
+// refuses two ranks of one host on one GPU.
+void pass_for_another_host() {
+  const std::string id = fmt::format("slicecheck-{}", getpid());
+  setenv("NCCL_HOSTID", id.c_str(), 1);
+  setenv("NCCL_SOCKET_IFNAME", "lo", 0);
+}
+
+/// This rank's device, or why it has none.
+Result<std::unique_ptr<memory::DeviceSpace>> own_device(const NcclOptions& options) {
+  const auto all = memory::devices();
+  if (all.reason) return all.reason;
+  const Result<int> index = device_of(options, static_cast<int>(all->size()));
+  if (index.reason) return index.reason;
+  return memory::device_space(*index);
+}
+
+Reason shared_gpu(Group& control, const memory::Device& device) {
+  const std::vector<std::string> uuids = share_texts(control, device.uuid);
+  const std::vector<std::string> buses = share_texts(control, device.bus_id);
+  std::vector<RankGpu> gpus;
+  for (std::size_t rank = 0; rank < uuids.size(); ++rank) {
+    gpus.push_back({uuids[rank], buses[rank]});
+  }
+  return group::shared_gpu(gpus);
+}
+
+Reason unequal_versions(Group& control) {
+  const int mine = nccl_version();
+  std::vector<int> all(static_cast<std::size_t>(control.size()));
+  control.share({reinterpret_cast<const std::uint8_t*>(&mine), sizeof mine},
+                {reinterpret_cast<std::uint8_t*>(all.data()), all.size() * sizeof mine});
+  return group::unequal_versions(all);
+}
+
+}  // namespace
+
+int nccl_version() {
+  int version = 0;
+  ncclGetVersion(&version);
+  return version;
+}
+
+std::unique_ptr<Group> nccl_group(Group& control, const NcclOptions& options) {
+  auto space = own_device(options);
+  refuse_together(control, space.reason, refusal);
+  const memory::Device device = (*space)->device();
+  const Reason twice = shared_gpu(control, device);
+  refuse_together(control, options.share_gpu ? Reason() : twice, refusal);
+  refuse_together(control, unequal_versions(control), refusal);
+  if (options.share_gpu) pass_for_another_host();
+  auto group = std::make_unique<NcclGroup>(
+      control, std::shared_ptr<memory::DeviceSpace>(std::move(*space)), options);
+  group->start();
+  return group;
+}
+
+memory::DeviceSpace& device_space_of(Group& group) {
+  auto* const nccl = dynamic_cast<NcclGroup*>(&group);
+  must(nccl != nullptr, "a device space was asked of a group that has none");
+  return nccl->device();
+}
+
+}  // namespace slicecheck::group
