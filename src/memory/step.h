@@ -93,8 +93,8 @@ constexpr std::uint32_t numeric_further(std::int64_t further) {
                                     layout::numeric_range);
 }
 
-/// layout::numeric_digits without a division: a pair of digits is b + 130 (b / 126), for b % 126 and
-/// b / 126 lie 256 apart. The two products are exact for value < numeric_range and b < 126^2.
+/// layout::numeric_digits without a division: a pair of digits is b + 130 (b / 126), for b % 126
+/// and b / 126 lie 256 apart. The two products are exact for value < numeric_range, b < 126^2.
 /// Law: Step.fast_digits_are_the_digits
 constexpr std::uint32_t fast_digits(std::uint32_t value) {
   const auto high = static_cast<std::uint32_t>(value * std::uint64_t{1108099399} >> 44);
