@@ -3,7 +3,6 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
-#include <limits>
 #include <map>
 
 #include "app/models.h"
@@ -29,7 +28,6 @@ void add_common(CLI::App& command, Options& options) {
   command.add_option("--report", options.report, "where the JSON report goes")
       ->capture_default_str();
   command.add_option("--seed", options.seed, "of synthetic experts and random layouts")
-      ->check(CLI::Range(std::int64_t{0}, std::numeric_limits<std::int64_t>::max()))
       ->capture_default_str();
   command.add_flag("--quiet", options.quiet, "print the verdict only");
 }

@@ -29,6 +29,7 @@ constexpr std::array<CommandRow, 1> commands{{
 struct CommandLine {
   Result<Options> options;
   std::string text;
+  std::string report;  // of --report, also where the rest cannot be read
   const engine::Lookup& engines;
 };
 
@@ -39,6 +40,26 @@ std::string joined(int argc, const char* const* argv) {
   std::string text;
   for (int i = 1; i < argc; ++i) text += fmt::format("{}{}", i == 1 ? "" : " ", argv[i]);
   return text;
+}
+
+/// Where --report wants the report, in a command line that cannot be read; or the default.
+std::string report_path(int argc, const char* const* argv) {
+  constexpr std::string_view option = "--report";
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == option && i + 1 < argc) return argv[i + 1];
+    if (word.starts_with(option) && word.substr(option.size()).starts_with("=")) {
+      return std::string(word.substr(option.size() + 1));
+    }
+  }
+  return Options{}.report;
+}
+
+/// Options of a command line that cannot be read: only where the report goes.
+Options reporting_only(const CommandLine& line) {
+  Options made;
+  made.report = line.report;
+  return made;
 }
 
 /// Why this rank's command line is not the one that most ranks have; or nothing. Collective.
@@ -73,18 +94,19 @@ report::Report gathered(group::Group& world, const report::Report& mine) {
   return report::merged(parts);
 }
 
-/// Prints the report and writes it; true where the file is there. Rank 0 only.
-Reason published(const report::Report& whole, const Options& options) {
-  const std::string line = fmt::format("verdict: {}\n", report::name(whole.verdict));
-  const std::string text = options.quiet ? line : report::table(whole);
+/// Writes the report and prints it; why the one or the other could not be done. Rank 0 only.
+Reason published(report::Report whole, const Options& options) {
   Reason reason = report::write(whole, options.report);
-  if (!options.quiet && !reason) {
+  if (reason) whole.verdict = report::Verdict::error;
+  const std::string line = fmt::format("verdict: {}\n", report::name(whole.verdict));
+  if (!options.quiet) {
+    const std::string text = report::table(whole);
     fmt::print("{}", text.substr(0, text.size() - line.size()));
-    fmt::print("report: {}\n{}", options.report, line);
-  } else {
-    fmt::print("{}", text);
+    if (!reason) fmt::print("report: {}\n", options.report);
   }
-  if (std::fflush(stdout) != 0 && !reason) reason = Reason("standard output cannot be written");
+  fmt::print("{}", line);
+  const bool printed = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  if (!printed && !reason) reason = Reason("standard output cannot be written");
   return reason;
 }
 
@@ -117,7 +139,7 @@ report::Report body_of(Context& context) {
 int run_rank(group::Group& world, const Place& place, const CommandLine& line) {
   const Result<Options>& options = line.options;
   Progress progress(world.rank() == 0);
-  Options known = options.value.value_or(Options{});
+  const Options known = options.value.value_or(reporting_only(line));
   report::Report mine;
   std::unique_ptr<group::Group> part;
   try {
@@ -135,8 +157,9 @@ int run_rank(group::Group& world, const Place& place, const CommandLine& line) {
     Context context{world, *part, group_number, known, place, progress, line.engines};
     mine = body_of(context);
   } catch (const group::Refusal& refusal) {
-    const int first = part ? world.rank() - part->rank() : 0;
-    mine = refused(refusal, first, part ? first / part->size() : 0);
+    const int in_group = part ? part->rank() : world.rank();
+    const int number = part ? world.rank() / part->size() : 0;
+    mine = refused(refusal, {world.rank(), number, in_group, world.size()});
   }
   mine.command = known.command.empty() ? "reshard" : known.command;
   mine.run.versions = versions(place);
@@ -149,7 +172,7 @@ int run_rank(group::Group& world, const Place& place, const CommandLine& line) {
 }  // namespace
 
 int run(int argc, const char* const* argv, const engine::Lookup& engines) {
-  const CommandLine line{parsed(argc, argv), joined(argc, argv), engines};
+  const CommandLine line{parsed(argc, argv), joined(argc, argv), report_path(argc, argv), engines};
   const Result<Options>& options = line.options;
   if (!options.reason && !options->text.empty()) {
     fmt::print("{}", options->text);
@@ -162,8 +185,8 @@ int run(int argc, const char* const* argv, const engine::Lookup& engines) {
   const bool launched = group::launch().has_value();
   const Transport asked = options.reason ? Transport::automatic : options->transport;
   if (asked == Transport::local || (asked == Transport::automatic && !launched)) {
-    const bool counted = !options.reason && options->ranks > 0;
-    return run_local_ranks(counted ? options->ranks : local_ranks_default, body);
+    if (options.reason) return run_local_ranks(1, body);
+    return run_local_ranks(options->ranks > 0 ? options->ranks : local_ranks_default, body);
   }
   const Result<int> code = run_over_mpi(body);
   if (!code.reason) return *code;

@@ -1,20 +1,22 @@
 #include <fmt/format.h>
 
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 
 #include "app/command.h"
+#include "checkpoint/file.h"
 
 namespace slicecheck::app {
+namespace {
+
+constexpr std::int64_t report_bytes_max = std::int64_t{256} << 20;
+
+}  // namespace
 
 int report_command(const Options& options) {
   for (const std::string& path : options.paths) {
-    std::ifstream file(path, std::ios::binary);
-    const std::string text{std::istreambuf_iterator<char>(file), {}};
-    const Reason unreadable = file ? Reason() : Reason("cannot be read");
+    const Result<std::string> text = checkpoint::text_of(path, report_bytes_max);
     const Result<report::Report> read =
-        unreadable ? Result<report::Report>(unreadable) : report::parsed(text);
+        text.reason ? Result<report::Report>(text.reason) : report::parsed(*text);
     if (read.reason) {
       fmt::print(stderr, "slicecheck: {}: {}\n", path, read.reason.text());
       return report::exit_code(report::Verdict::unusable);

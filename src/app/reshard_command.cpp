@@ -43,7 +43,7 @@ report::Fields case_of(const Context& context, const Source& source) {
                          {"transport", std::string(context.world.name())}};
   if (source.payload) {
     made.emplace_back("payload", source.name);
-    made.emplace_back("seed", static_cast<std::int64_t>(context.options.seed));
+    made.emplace_back("seed", context.options.seed);
   } else {
     made.emplace_back("checkpoint", source.name);
     made.emplace_back("layer", source.layer);

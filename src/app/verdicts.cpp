@@ -42,22 +42,24 @@ report::Finding finding_of(const Reason& reason, int rank, int group_number) {
 
 }  // namespace
 
-report::Report refused(const group::Refusal& refusal, int first_rank, int group_number) {
+report::Report refused(const group::Refusal& refusal, const RankPlace& rank) {
+  const group::Agreed& agreed = refusal.agreed();
+  const int own = agreed.size == rank.world_size ? rank.rank : rank.rank_in_group;
   report::Report made;
   made.verdict = report::Verdict::refused;
-  for (const group::RankReason& each : refusal.agreed().reasons) {
+  made.run_case = {{"refusal", std::string(refusal.what())}};
+  for (const group::RankReason& each : agreed.reasons) {
     const std::string& cause = each.reason.cause();
     const bool refuses = is_one_of(machine_causes, cause) || is_one_of(refusing_causes, cause);
     if (!refuses) made.verdict = report::Verdict::unusable;
+    if (each.rank != own) continue;
     if (!cause.empty()) {
-      made.findings.push_back(finding_of(each.reason, first_rank + each.rank, group_number));
+      made.findings.push_back(finding_of(each.reason, rank.rank, rank.group_number));
     } else {
-      // Input that cannot be read has no name in the catalogue of faults.
       made.checks.push_back(
-          {"input", group_number, 0, report::Status::failed, 1, 1, each.reason.text(), {}});
+          {"input", rank.group_number, 0, report::Status::failed, 1, 1, each.reason.text(), {}});
     }
   }
-  made.run_case = {{"refusal", std::string(refusal.what())}};
   return made;
 }
 

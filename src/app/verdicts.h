@@ -7,10 +7,18 @@
 
 namespace slicecheck::app {
 
-/// The part of a rank whose group refused: verdict refused or unusable, one finding a cause (each
-/// refusing rank's sentence stands in it), or a failed check `input` where no cause has a name.
-/// `first_rank` and `group_number` place the group in the world.
-report::Report refused(const group::Refusal& refusal, int first_rank, int group_number);
+/// A rank of the world, and its place in a tp group.
+struct RankPlace {
+  int rank = 0;
+  int group_number = 0;
+  int rank_in_group = 0;
+  int world_size = 0;
+};
+
+/// The part of a rank whose group, or the world, refused: verdict refused or unusable; where this
+/// rank has a reason of its own, a finding of its cause, or a failed check `input` where the cause
+/// has no name in the catalogue of faults.
+report::Report refused(const group::Refusal& refusal, const RankPlace& rank);
 
 /// The lines that stderr gets for this report: exactly one where it is refused or unusable.
 std::vector<std::string> error_lines(const report::Report& report);

@@ -27,6 +27,7 @@ Agreed agree(Group& group, const Reason& mine) {
   if (group.least(mine ? 0 : 1) == 1) return {};
   const std::vector<std::string> texts = share_texts(group, sealed(mine));
   Agreed agreed;
+  agreed.size = group.size();
   for (int rank = 0; rank < group.size(); ++rank) {
     const std::string& each = texts[rank];
     const std::size_t end = each.find(end_of_cause);

@@ -20,6 +20,7 @@ struct RankReason {
 /// Every refusing rank's reason, in rank order; empty when nobody refuses. The same on every rank.
 struct Agreed {
   std::vector<RankReason> reasons;
+  int size = 0;  // of the group that agreed
 
   explicit operator bool() const { return !reasons.empty(); }
 

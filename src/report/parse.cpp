@@ -23,6 +23,10 @@ double real(const Json& value) {
 
 Value value_of(const Json& value) {
   if (value.is_boolean()) return value.get<bool>();
+  if (value.is_number_unsigned()) {
+    const std::uint64_t number = value.get<std::uint64_t>();
+    if (number > std::numeric_limits<std::int64_t>::max()) return number;
+  }
   if (value.is_number_integer()) return value.get<std::int64_t>();
   if (value.is_number()) return value.get<double>();
   return value.is_string() ? value.get<std::string>() : value.dump();

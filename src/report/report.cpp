@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <algorithm>
@@ -92,17 +93,22 @@ Verdict verdict_of(const Report& report) {
 }
 
 Reason write(const Report& report, const std::string& path) {
-  const std::string temporary = fmt::format("{}.{}.part", path, ::getpid());
-  const int file = ::open(temporary.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0644);
+  struct ::stat old {};
+  const bool in_place = ::stat(path.c_str(), &old) == 0 && !S_ISREG(old.st_mode);
+  const std::string temporary = in_place ? path : fmt::format("{}.{}.part", path, ::getpid());
+  const int creation = in_place ? 0 : O_CREAT | O_TRUNC;
+  const int file = ::open(temporary.c_str(), O_WRONLY | O_CLOEXEC | creation, 0644);
   if (file < 0) return unwritable(path, errno);
   int error = write_all(file, json(report));
   if (::close(file) != 0 && error == 0) error = errno;
+  if (in_place) return error == 0 ? Reason() : unwritable(path, error);
   if (error == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) error = errno;
   if (error != 0) ::unlink(temporary.c_str());
   return error == 0 ? Reason() : unwritable(path, error);
 }
 
 Reason unwritable(const std::string& path) {
+  if (path.empty()) return unwritable(path, ENOENT);
   const std::string folder = parent(path);
   if (::access(folder.c_str(), W_OK | X_OK) != 0) return unwritable(path, errno);
   if (::access(path.c_str(), F_OK) == 0 && ::access(path.c_str(), W_OK) != 0) {

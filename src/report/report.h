@@ -28,7 +28,7 @@ int exit_code(Verdict verdict);
 Verdict worst(Verdict a, Verdict b);
 
 /// A number, a text or a flag in the report's open objects.
-using Value = std::variant<std::int64_t, double, std::string, bool>;
+using Value = std::variant<std::int64_t, std::uint64_t, double, std::string, bool>;
 using Fields = std::vector<std::pair<std::string, Value>>;
 
 enum class Status { passed, failed, warning, skipped, not_run };
@@ -156,7 +156,8 @@ std::string json(const Report& report);
 /// The report that `text` holds. Refuses what is not slicecheck-report/1.
 Result<Report> parsed(std::string_view text);
 
-/// Writes the report by atomic rename; a reason where the file cannot be written.
+/// Writes the report by atomic rename (in place to what is no regular file: a device or a pipe); a
+/// reason where it cannot be written.
 Reason write(const Report& report, const std::string& path);
 
 /// Why a report could not be written to `path`, tried before a run starts; or nothing.

@@ -125,6 +125,14 @@ TEST(Report, appears_whole_or_not_at_all) {
   std::filesystem::remove_all(folder);
 }
 
+TEST(Report, is_written_in_place_to_what_is_no_regular_file) {
+  EXPECT_FALSE(write(example(), "/dev/null"));
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/null"));
+  EXPECT_TRUE(write(example(), "/dev/full"));
+  EXPECT_TRUE(std::filesystem::is_character_file("/dev/full"));
+  EXPECT_TRUE(unwritable(""));
+}
+
 TEST(Table, ends_with_the_verdict) {
   const std::string text = table(example());
   EXPECT_TRUE(text.ends_with("\nverdict: failed\n")) << text;
