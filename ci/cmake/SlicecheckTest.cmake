@@ -7,6 +7,7 @@ set(SLICECHECK_PYTHON /usr/bin/python3 CACHE FILEPATH "a python3 that has jsonsc
 
 set(SLICECHECK_MPIRUN_FLAGS "--oversubscribe;--bind-to;none;--allow-run-as-root" CACHE STRING
   "what mpirun is given by the tests")
+option(SLICECHECK_DEVICE_REQUIRED "a test that finds no device fails; else it is not run" OFF)
 
 function(slicecheck_test_program target)
   cmake_parse_arguments(PARSE_ARGV 1 test "" "MAIN" "SOURCES;USES" )
@@ -61,4 +62,12 @@ function(slicecheck_python_test name script)
   endif()
   set_tests_properties(${name} PROPERTIES TIMEOUT ${test_TIMEOUT} LABELS "${test_LABELS}"
     ENVIRONMENT "SLICECHECK_SOURCE_DIR=${PROJECT_SOURCE_DIR};${test_ENVIRONMENT}")
+endfunction()
+
+# Tests that exit 77 where there is no device.
+function(slicecheck_device_tests)
+  set_tests_properties(${ARGV} PROPERTIES RESOURCE_LOCK device)
+  if(NOT SLICECHECK_DEVICE_REQUIRED)
+    set_tests_properties(${ARGV} PROPERTIES SKIP_RETURN_CODE 77)
+  endif()
 endfunction()
