@@ -114,7 +114,6 @@ Reason published(report::Report whole, const Options& options) {
 /// everywhere. Collective.
 int finished(group::Group& world, const Options& options, report::Report mine) {
   report::Report whole = gathered(world, mine);
-  whole.command = options.command;
   Reason reason;
   if (world.rank() == 0) {
     for (const std::string& line : error_lines(whole)) fmt::print(stderr, "slicecheck: {}\n", line);

@@ -37,7 +37,7 @@ class Ended:
         return [line for line in self.stderr.splitlines() if line.startswith("slicecheck: ")]
 
 
-def launch(command, report):
+def launch(command, report, cwd=None):
     environment = dict(os.environ, OMPI_MCA_mpi_yield_when_idle="1", ASAN_OPTIONS="detect_leaks=0")
     process = subprocess.run(
         command,
@@ -47,6 +47,7 @@ def launch(command, report):
         env=environment,
         stdin=subprocess.DEVNULL,
         check=False,
+        cwd=cwd,
     )
     made = None
     if report.is_file():
