@@ -1,0 +1,210 @@
+#include "verify/name.h"
+
+#include <algorithm>
+#include <map>
+#include <tuple>
+
+#include "verify/placement.h"
+#include "verify/places.h"
+#include "verify/scalars.h"
+#include "verify/sentence.h"
+
+namespace slicecheck::verify {
+namespace {
+
+using layout::Kind;
+
+auto place_key(const WrongTensor& one) {
+  return std::make_tuple(one.target.side, one.target.rank, one.target.expert, one.target.kind);
+}
+
+const WrongTensor* at(const std::vector<WrongTensor>& sorted, const Target& target) {
+  WrongTensor key;
+  key.target = target;
+  const auto found =
+      std::lower_bound(sorted.begin(), sorted.end(), key,
+                       [](const auto& a, const auto& b) { return place_key(a) < place_key(b); });
+  return found != sorted.end() && place_key(*found) == place_key(key) ? &*found : nullptr;
+}
+
+// The tensors that stand for a mistake of their own: a tp tensor that is the exact cut of a wrong
+// stock does not, and of what else is wrong with it the stock's share goes.
+std::vector<WrongTensor> standing(const Subject& subject, const Evidence& evidence) {
+  std::vector<WrongTensor> all = evidence.wrong;
+  std::sort(all.begin(), all.end(),
+            [](const auto& a, const auto& b) { return place_key(a) < place_key(b); });
+  std::map<std::tuple<Kind, std::int64_t, std::int64_t>, Digest> cuts;
+  for (const CutOfWrongStock& cut : evidence.cuts) {
+    cuts[{cut.kind, cut.expert, cut.rank}] = cut.digest;
+  }
+  std::vector<WrongTensor> made;
+  for (WrongTensor one : all) {
+    const Target& target = one.target;
+    if (target.side == Side::tp) {
+      const auto cut = cuts.find({target.kind, target.expert, target.rank});
+      if (cut != cuts.end() && cut->second == one.digest) continue;
+      const std::int64_t holder = target.expert / subject.layer.shape.experts_per_rank();
+      const WrongTensor* stock = at(all, {Side::stock, target.kind, holder, target.expert});
+      if (stock != nullptr) {
+        Causes own = one.causes;
+        for (const Cause cause : stock->causes.list()) own.remove(cause);
+        if (own.count() > 0) one.causes = own;
+      }
+    }
+    made.push_back(one);
+  }
+  return made;
+}
+
+Kind weight_of(Kind scale) { return scale == Kind::w13_sf ? Kind::w13 : Kind::w2; }
+
+bool has(const std::vector<WrongTensor>& wrong, Target target, Kind kind, Cause cause) {
+  target.kind = kind;
+  const WrongTensor* found = at(wrong, target);
+  return found != nullptr && found->causes.has(cause);
+}
+
+// One mistake shows in several tensors of an expert; what it is called depends on all of them.
+void join_kinds(std::vector<WrongTensor>& wrong) {
+  const std::vector<WrongTensor> before = wrong;
+  for (WrongTensor& one : wrong) {
+    const Kind kind = one.target.kind;
+    const auto beside = [&](Cause cause) {
+      return std::any_of(layout::kinds.begin(), layout::kinds.end(),
+                         [&](Kind k) { return has(before, one.target, k, cause); });
+    };
+    const auto rename = [&](Cause from, Cause to) {
+      one.causes.remove(from);
+      one.causes.add(to);
+    };
+    if (one.causes.has(Cause::flat_cut)) {
+      if (beside(Cause::wrong_axis_cut)) {
+        rename(Cause::flat_cut, Cause::wrong_axis_cut);
+      } else if (one.causes.count() == 1) {
+        one.alternatives.add(Cause::wrong_axis_cut);
+      }
+    }
+    if (!one.causes.has(Cause::rows_not_shuffled)) continue;
+    if (!layout::is_scale(kind) && beside(Cause::not_converted)) {
+      rename(Cause::rows_not_shuffled, Cause::not_converted);
+    } else if (layout::is_scale(kind) &&
+               !has(before, one.target, weight_of(kind), Cause::rows_not_shuffled) &&
+               !has(before, one.target, weight_of(kind), Cause::not_converted)) {
+      rename(Cause::rows_not_shuffled, Cause::scale_rows_not_shuffled);
+    }
+  }
+}
+
+// A drift grows from expert to expert by the same step; a shift of one expert alone is none.
+void join_drifts(const Subject& subject, std::vector<WrongTensor>& wrong) {
+  std::map<std::tuple<Side, std::int64_t, Kind>, std::vector<WrongTensor*>> tensors;
+  for (WrongTensor& one : wrong) {
+    tensors[{one.target.side, one.target.rank, one.target.kind}].push_back(&one);
+  }
+  const layout::Shape& shape = subject.layer.shape;
+  for (auto& [key, all] : tensors) {
+    const bool stock = std::get<Side>(key) == Side::stock;
+    const std::int64_t slots = stock ? shape.experts_per_rank() : shape.experts;
+    const auto slot = [&](const WrongTensor& one) {
+      return stock ? one.target.expert % slots : one.target.expert;
+    };
+    std::int64_t step = 0;
+    std::int64_t drifted = 0;
+    bool steady = true;
+    for (const WrongTensor* one : all) {
+      if (!one->causes.has(Cause::expert_offset_drift)) continue;
+      const std::int64_t k = slot(*one);
+      if (k == 0 || one->shift % k != 0) {
+        steady = false;
+        continue;
+      }
+      if (step == 0) step = one->shift / k;
+      steady = steady && one->shift == step * k;
+      ++drifted;
+    }
+    const bool named = steady && drifted > 0 && 2 * drifted >= slots - 1;
+    for (WrongTensor* one : all) {
+      if (named && slot(*one) > 0) {
+        one->causes = Causes{};
+        one->causes.add(Cause::expert_offset_drift);
+        one->shift = step;
+      } else if (!named && one->causes.has(Cause::expert_offset_drift)) {
+        one->causes.remove(Cause::expert_offset_drift);
+        one->causes.add(Cause::unexplained);
+        one->explained = 0;
+      }
+    }
+  }
+}
+
+using Group = std::tuple<Side, Cause, std::uint64_t>;
+
+report::Finding finding(const Subject& subject, const std::vector<WrongTensor>& wrong,
+                        const Group& group, const std::vector<Kind>& kinds, const Widely& where) {
+  const auto& [side, cause, parameter] = group;
+  std::vector<const WrongTensor*> members;
+  for (const Place& place : where.places) {
+    for (const Kind kind : kinds) {
+      members.push_back(at(wrong, {side, kind, place.rank, place.expert}));
+    }
+  }
+  report::Finding made;
+  made.cause = name(cause);
+  made.severity =
+      cause == Cause::block_scale_saturated ? report::Severity::warning : report::Severity::error;
+  made.side = side == Side::stock ? report::Side::stock : report::Side::tp;
+  for (const Kind kind : kinds) made.tensors.emplace_back(layout::name(kind));
+  for (const std::int64_t rank : where.ranks) made.ranks.push_back(subject.ranks[rank]);
+  made.experts = where.experts;
+  made.layer = subject.number;
+  made.group = subject.group;
+  say(subject, cause, members, made);
+  return made;
+}
+
+// Kinds that are wrong at the same places are said together.
+std::map<std::set<Place>, std::vector<Kind>> by_places(const std::vector<const WrongTensor*>& all) {
+  std::map<Kind, std::set<Place>> places;
+  for (const WrongTensor* one : all) {
+    places[one->target.kind].insert({one->target.rank, one->target.expert});
+  }
+  std::map<std::set<Place>, std::vector<Kind>> made;
+  for (const auto& [kind, set] : places) made[set].push_back(kind);
+  return made;
+}
+
+}  // namespace
+
+std::vector<report::Finding> findings(const Subject& subject, const Evidence& evidence) {
+  std::vector<WrongTensor> wrong = standing(subject, evidence);
+  const Orders orders = orders_of(subject, wrong);
+  join_kinds(wrong);
+  join_drifts(subject, wrong);
+  name_placement(subject, evidence, orders, wrong);
+
+  std::map<Group, std::vector<const WrongTensor*>> groups;
+  for (const WrongTensor& one : wrong) {
+    for (const Cause cause : one.causes.list()) {
+      const std::uint64_t parameter = cause == Cause::payload_of_other_layer ? one.seed : 0;
+      groups[{one.target.side, cause, parameter}].push_back(&one);
+    }
+  }
+  std::vector<report::Finding> made;
+  for (const auto& [group, members] : groups) {
+    for (const auto& [places, kinds] : by_places(members)) {
+      for (const Widely& where : widely(subject.layer.shape, std::get<Side>(group), places)) {
+        made.push_back(finding(subject, wrong, group, kinds, where));
+      }
+    }
+  }
+  for (report::Finding& one : scalar_findings(subject, evidence, orders)) {
+    made.push_back(std::move(one));
+  }
+  std::stable_sort(made.begin(), made.end(), [](const auto& a, const auto& b) {
+    return std::make_pair(a.side, a.severity) < std::make_pair(b.side, b.severity);
+  });
+  if (made.size() > findings_max) made.resize(findings_max);
+  return made;
+}
+
+}  // namespace slicecheck::verify

@@ -1,0 +1,210 @@
+// Bytes of another payload (a layer, a seed), bytes shifted by a drifting stride, and the origin of
+// the first wrong byte.
+#include <algorithm>
+#include <cstring>
+
+#include "verify/judge.h"
+
+namespace slicecheck::verify {
+namespace {
+
+constexpr std::size_t tried_units = 8;
+
+// Offsets of a few whole units that differ.
+std::vector<std::int64_t> unit_offsets(const Differing& differing, std::int64_t unit) {
+  std::vector<std::int64_t> made;
+  const std::size_t count = differing.at.size();
+  for (std::size_t i = 0; i < tried_units; ++i) {
+    made.push_back(differing.at[(2 * i + 1) * count / (2 * tried_units)] / unit * unit);
+  }
+  return made;
+}
+
+// The number of the unit at a place of the data, or nothing in the padding.
+std::optional<std::int64_t> unit_number(const layout::PlainPlace& place, const layout::Widths& data,
+                                        std::int64_t unit) {
+  const layout::Matrix matrix = layout::plain_matrix(place.projection, place.scale, data);
+  if (place.row >= matrix.rows || place.byte >= matrix.row_bytes) return {};
+  const std::int64_t at = place.row * matrix.row_bytes + place.byte;
+  return at % unit == 0 ? std::optional(at / unit) : std::nullopt;
+}
+
+// The seed that names a scale key: another layer of this run, or a small seed.
+std::optional<std::uint64_t> seed_of_scale_key(std::uint64_t rest, const layout::Payload& payload) {
+  constexpr std::uint64_t tried = 4096;
+  for (std::uint64_t i = 0; i < tried; ++i) {
+    for (const std::uint64_t seed : {payload.seed ^ (i << 32), i}) {
+      if (scale_key_rest(seed, payload.kind) == rest) return seed;
+    }
+  }
+  return {};
+}
+
+std::uint64_t word_at(const Differing& differing, std::int64_t at, bool nibbles_swapped) {
+  const auto word = load<std::uint64_t>(differing.got.data() + at);
+  constexpr std::uint64_t low = 0x0F0F0F0F0F0F0F0FU;
+  return nibbles_swapped ? (word & low) << 4 | (word >> 4 & low) : word;
+}
+
+}  // namespace
+
+bool Judge::other_payload(WrongTensor& made, const Differing& differing) {
+  if (!reference_.payload()) return false;
+  if (layout::is_scale(made.target.kind)) return other_payload_scales(made, differing);
+  const Case& layer = reference_.layer();
+  const std::vector<std::int64_t> offsets = unit_offsets(differing, layout::word_bytes);
+  for (const Map& map : maps_of(made.target)) {
+    std::vector<std::uint64_t> seeds;
+    for (const std::int64_t at : offsets) {
+      const auto place = source_of(layer, made.target, map, at);
+      const auto j =
+          place ? unit_number(*place, reference_.data_widths(), layout::word_bytes) : std::nullopt;
+      if (!j) continue;
+      const std::uint64_t word = word_at(differing, at, map.nibbles_swapped);
+      seeds.push_back(seed_of_word(word, map.expert, place->projection, *j));
+      if (seeds.back() != seeds.front()) break;
+    }
+    if (seeds.size() < 2 || seeds.back() != seeds.front()) continue;
+    const ByteVector bytes =
+        mapped(layer, made.target, map, reference_.seeded(map.expert, seeds.front()));
+    std::int64_t given = 0;
+    for (const std::uint32_t at : differing.at) given += bytes[at] == differing.got[at];
+    if (2 * given < made.differing) continue;
+    made.map = map;
+    made.causes = made.causes.either(causes_of(made.target, map));
+    made.causes.add(Cause::payload_of_other_layer);
+    made.seed = seeds.front();
+    made.seed_known = true;
+    made.explained = given;
+    return true;
+  }
+  return false;
+}
+
+bool Judge::other_payload_scales(WrongTensor& made, const Differing& differing) {
+  const Case& layer = reference_.layer();
+  const layout::Payload& payload = *reference_.payload();
+  const layout::Widths data = reference_.data_widths();
+  const std::int64_t unit = layout::unit_bytes;
+  const auto key_at = [&](const Map& map, std::int64_t at) -> std::optional<std::uint64_t> {
+    const auto place = source_of(layer, made.target, map, at);
+    const auto j = place ? unit_number(*place, data, unit) : std::nullopt;
+    if (!j) return {};
+    const std::int64_t g = layout::scale_unit(map.expert, place->projection, *j, data);
+    return scale_key_of_unit(load<std::uint32_t>(differing.got.data() + at), g, payload.kind);
+  };
+  const std::vector<std::int64_t> offsets = unit_offsets(differing, unit);
+  for (const Map& map : maps_of(made.target)) {
+    std::vector<std::uint64_t> keys;
+    for (const std::int64_t at : offsets) {
+      const auto key = key_at(map, at);
+      if (key) keys.push_back(*key);
+      if (!keys.empty() && keys.back() != keys.front()) break;
+    }
+    if (keys.size() < 4 || keys.back() != keys.front()) continue;
+    std::int64_t given = 0;
+    for (const std::uint32_t at : differing.at) {
+      given += key_at(map, at / unit * unit) == keys.front();
+    }
+    if (2 * given < made.differing) continue;
+    const auto seed = seed_of_scale_key(keys.front(), payload);
+    made.map = map;
+    made.causes = made.causes.either(causes_of(made.target, map));
+    made.causes.add(Cause::payload_of_other_layer);
+    made.seed = seed.value_or(0);
+    made.seed_known = seed.has_value();
+    made.explained = given;
+    return true;
+  }
+  return false;
+}
+
+bool Judge::drifted(WrongTensor& made, const Differing& differing) {
+  const Case& layer = reference_.layer();
+  const Target& target = made.target;
+  const std::int64_t held = layer.shape.experts_per_rank();
+  const std::int64_t low = target.side == Side::stock ? target.rank * held : 0;
+  const std::int64_t high = target.side == Side::stock ? low + held : layer.shape.experts;
+  const std::int64_t from = std::max(low, target.expert - 2);
+  const std::int64_t to = std::min(high, target.expert + 3);
+  ByteVector around;
+  for (std::int64_t e = from; e < to; ++e) {
+    const Target one{target.side, target.kind, target.rank, e};
+    const ByteVector bytes = mapped(layer, one, healthy_map(one), reference_.whole(e));
+    around.insert(around.end(), bytes.begin(), bytes.end());
+  }
+  const std::int64_t start = (target.expert - from) * made.bytes;
+  constexpr std::int64_t needle = 24;
+  for (int i = 1; i < 8; ++i) {
+    const std::int64_t at = std::min<std::int64_t>(
+        differing.at[differing.at.size() * static_cast<std::size_t>(i) / 8], made.bytes - needle);
+    if (at < 0) return false;
+    const void* hit = memmem(around.data(), around.size(), differing.got.data() + at, needle);
+    if (hit == nullptr) continue;
+    const std::int64_t shift = static_cast<const std::uint8_t*>(hit) - around.data() - start - at;
+    if (shift == 0 || shift % made.bytes == 0) continue;
+    std::int64_t given = 0;
+    for (const std::uint32_t d : differing.at) {
+      const std::int64_t source = start + d + shift;
+      // What is read behind the tensor is anyone's.
+      given += source < 0 || source >= static_cast<std::int64_t>(around.size()) ||
+               around[source] == differing.got[d];
+    }
+    if (2 * given < made.differing) continue;
+    made.causes.add(Cause::expert_offset_drift);
+    made.shift = shift;
+    made.explained = given;
+    return true;
+  }
+  return false;
+}
+
+// The origin is the map's where a map explains the bytes; else it is traced. A scale's unit alone
+// proves nothing: most of its neighbours must come from the same matrix.
+void Judge::say_first(WrongTensor& made, const Differing& differing) {
+  const auto first = static_cast<std::size_t>(made.first);
+  const std::size_t shown = std::min<std::size_t>(16, differing.got.size() - first);
+  made.shown = static_cast<std::uint8_t>(shown);
+  std::copy_n(differing.got.begin() + made.first, shown, made.got.begin());
+  std::copy_n(differing.due.begin() + made.first, shown, made.want.begin());
+  const bool other = made.causes.has(Cause::payload_of_other_layer);
+  const Causes deviations = causes_of(made.target, made.map);
+  if (deviations.count() > 0 || other) {
+    const auto place = source_of(reference_.layer(), made.target, made.map, made.first);
+    if (!place) return;
+    made.origin = {true, false, false, 0, made.map.expert, *place};
+    if (other) {
+      made.origin.has_seed = made.seed_known;
+      made.origin.seed = made.seed;
+    } else if (reference_.payload()) {
+      made.origin.has_seed = true;
+      made.origin.seed = reference_.payload()->seed;
+    }
+    return;
+  }
+  trace_first(made, differing);
+}
+
+void Judge::trace_first(WrongTensor& made, const Differing& differing) {
+  const bool scale = layout::is_scale(made.target.kind);
+  const std::int64_t unit = scale ? layout::unit_bytes : layout::word_bytes;
+  const std::int64_t at = made.first / unit * unit;
+  const std::vector<Origin> found = tracer_.origins(scale, differing.got.data() + at);
+  if (found.empty()) return;
+  bool agreed = found.size() == 1;
+  if (scale && agreed) {
+    int same = 0;
+    for (std::int64_t n = at; n < at + 8 * unit && n + unit <= made.bytes; n += unit) {
+      const std::vector<Origin> next = tracer_.origins(scale, differing.got.data() + n);
+      same += next.size() == 1 && next[0].expert == found[0].expert &&
+              next[0].place.projection == found[0].place.projection;
+    }
+    agreed = same >= 6;
+  }
+  made.origin = {
+      agreed,          !agreed,       found[0].seed.has_value(), found[0].seed.value_or(0),
+      found[0].expert, found[0].place};
+  made.origin.place.byte += made.first - at;
+}
+
+}  // namespace slicecheck::verify

@@ -1,0 +1,281 @@
+#include "verify/sentence.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
+#include <algorithm>
+
+namespace slicecheck::verify {
+namespace {
+
+constexpr std::size_t listed_max = 12;
+
+std::string hex_of(const std::array<std::uint8_t, 16>& bytes, std::size_t count) {
+  std::string text;
+  for (std::size_t i = 0; i < count; ++i) text += fmt::format("{:02x}", bytes[i]);
+  return text;
+}
+
+report::Logical logical(std::int64_t expert, const layout::PlainPlace& place) {
+  const std::int64_t column = place.byte * (place.scale ? layout::sf_vec : layout::codes_per_byte);
+  return {std::string(layout::name(place.projection)), expert, place.row, column, {}};
+}
+
+report::First first_of(const Subject& subject, const WrongTensor& one) {
+  const Target& target = one.target;
+  const layout::Matrix matrix = layout::matrix(target.kind, widths_of(subject.layer, target.side));
+  const std::int64_t held = subject.layer.shape.experts_per_rank();
+  const std::int64_t slot = target.side == Side::stock ? target.expert % held : target.expert;
+  report::First made;
+  made.rank = subject.ranks[target.rank];
+  made.tensor = layout::name(target.kind);
+  made.expert = target.expert;
+  made.row = one.first / matrix.row_bytes;
+  made.byte = one.first % matrix.row_bytes;
+  made.offset = slot * matrix.bytes() + one.first;
+  made.want = hex_of(one.want, one.shown);
+  made.got = hex_of(one.got, one.shown);
+  const auto place = source_of(subject.layer, target, healthy_map(target), one.first);
+  if (place) made.logical = logical(target.expert, *place);
+  made.ambiguous = one.origin.ambiguous;
+  if (one.origin.found) {
+    made.origin = logical(one.origin.expert, one.origin.place);
+    if (one.origin.has_seed) made.origin->seed = one.origin.seed;
+  }
+  return made;
+}
+
+// What happened, by cause; the tensors, experts and ranks follow it.
+std::string_view happened(Cause cause) {
+  switch (cause) {
+    case Cause::gate_up_swapped:
+      return "gate and up rows are exchanged before the interleave";
+    case Cause::gate_up_concatenated:
+      return "the halves stand one after the other where rows of up and gate must alternate";
+    case Cause::rows_not_shuffled:
+      return "the 32-row shuffle is missing";
+    case Cause::rows_shuffled_twice:
+      return "the shuffle or the conversion was applied twice";
+    case Cause::rows_shuffled_inverse:
+      return "the inverse of the 32-row shuffle was used";
+    case Cause::rows_shuffled_by_16:
+      return "rows are shuffled in blocks of 16, not of 32";
+    case Cause::scales_linear:
+      return "block scales are linear, without the 128x4 interleave";
+    case Cause::scales_interleaved_twice:
+      return "the 128x4 interleave was applied twice";
+    case Cause::scales_8x4:
+      return "block scales lie in 8x4 tiles where 128x4 are due";
+    case Cause::scale_rows_not_shuffled:
+      return "scale rows did not follow the shuffle of their weight rows";
+    case Cause::not_converted:
+      return "tensors are left as the checkpoint has them";
+    case Cause::nibbles_swapped:
+      return "the two FP4 codes of each byte are exchanged";
+    case Cause::flat_cut:
+      return "converted tensors are cut into equal runs of bytes";
+    case Cause::cut_before_interleave:
+      return "rows of the stacked [w3; w1] were cut before the interleave";
+    case Cause::wrong_axis_cut:
+      return "tensors are cut along the other axis";
+    case Cause::wrong_slice:
+      return "the slice is another rank's";
+    case Cause::expert_offset_drift:
+      return "the stride from expert to expert is off";
+    case Cause::padding_misplaced:
+      return "padding stands where data is due";
+    case Cause::padding_dirty:
+      return "padding that must be zero is not";
+    case Cause::permutation_of_other_shape:
+      return "rows follow the map of another shape";
+    case Cause::never_written:
+      return "bytes were never written";
+    case Cause::payload_of_other_layer:
+      return "bytes are those of another layer or seed";
+    case Cause::bit_corruption:
+      return "bytes are corrupted";
+    case Cause::unexplained:
+      return "bytes differ and no known fault explains them";
+    case Cause::placement_round_robin:
+      return "experts are placed round-robin";
+    case Cause::placement_permuted:
+      return "experts stand in another order";
+    case Cause::expert_duplicated:
+      return "an expert is held twice and another by nobody";
+    case Cause::expert_mixed:
+      return "tensors of one expert stand beside those of another";
+    case Cause::rank_order:
+      return "all tensors are another rank's";
+    case Cause::block_scale_invalid:
+      return "block scales are NaN or have a sign bit";
+    case Cause::block_scale_saturated:
+      return "many block scales are saturated (0x7E)";
+  }
+  return "";
+}
+
+// "slot a holds b" for the first few places, each said once.
+template <typename Line>
+std::string lines(const std::vector<const WrongTensor*>& members, const Line& line) {
+  std::vector<std::string> made;
+  for (const WrongTensor* one : members) {
+    std::string text = line(*one);
+    if (std::find(made.begin(), made.end(), text) != made.end()) continue;
+    if (made.size() == listed_max) {
+      made.emplace_back("...");
+      break;
+    }
+    made.push_back(std::move(text));
+  }
+  return fmt::format("{}", fmt::join(made, ", "));
+}
+
+std::string about_unexplained(const std::vector<const WrongTensor*>& members) {
+  const WrongTensor& front = *members.front();
+  const bool histogram = std::all_of(members.begin(), members.end(),
+                                     [](const auto* one) { return one->histogram_kept; });
+  bool experts = true;
+  bool ranks = true;
+  for (const WrongTensor* one : members) {
+    const bool same = one->pattern == front.pattern;
+    if (one->target.kind != front.target.kind) continue;
+    if (one->target.rank == front.target.rank) experts = experts && same;
+    if (one->target.expert == front.target.expert) ranks = ranks && same;
+  }
+  std::vector<std::string> repeats;
+  if (front.same_in_every_row) repeats.emplace_back("row");
+  if (members.size() > 1 && experts) repeats.emplace_back("expert");
+  if (members.size() > 1 && ranks) repeats.emplace_back("rank");
+  return fmt::format("the histogram of these bytes is {}; the places repeat {}",
+                     histogram ? "kept" : "not kept",
+                     repeats.empty() ? "nowhere" : fmt::format("per {}", fmt::join(repeats, ", ")));
+}
+
+std::string details(const Subject& subject, Cause cause,
+                    const std::vector<const WrongTensor*>& members) {
+  const WrongTensor& front = *members.front();
+  const auto rank = [&](const WrongTensor& one) { return subject.ranks[one.target.rank]; };
+  switch (cause) {
+    case Cause::wrong_slice:
+    case Cause::rank_order:
+      if (front.target.side == Side::tp) {
+        return lines(members, [&](const WrongTensor& one) {
+          return one.map.expert == one.target.expert
+                     ? fmt::format("rank {} holds slice {}", rank(one), one.map.slice)
+                     : fmt::format("rank {} holds slice {} of expert {} as expert {}", rank(one),
+                                   one.map.slice, one.map.expert, one.target.expert);
+        });
+      }
+      [[fallthrough]];
+    case Cause::placement_round_robin:
+    case Cause::placement_permuted:
+    case Cause::expert_duplicated:
+    case Cause::expert_mixed:
+      return lines(members, [&](const WrongTensor& one) {
+        return fmt::format("expert {}'s place on rank {} holds expert {}{}", one.target.expert,
+                           rank(one), one.map.expert,
+                           cause == Cause::expert_mixed
+                               ? fmt::format("'s {}", layout::name(one.target.kind))
+                               : "");
+      });
+    case Cause::expert_offset_drift:
+      return fmt::format("each expert is {} bytes further off", front.shift);
+    case Cause::payload_of_other_layer:
+      return front.seed_known
+                 ? fmt::format("their seed is {}, that is layer {} of seed {}", front.seed,
+                               (front.seed ^ (subject.payload ? subject.payload->seed : 0)) >> 32,
+                               subject.payload ? subject.payload->seed : 0)
+                 : "of a seed that their scales alone do not tell";
+    case Cause::never_written:
+      return fmt::format("they are 0x{:02x}, in bytes [{}, {}] of expert {}'s {}", front.value,
+                         front.first, front.last, front.target.expert,
+                         layout::name(front.target.kind));
+    case Cause::bit_corruption:
+      return front.value != 0 ? fmt::format("all by the xor 0x{:02x}, first at byte {}",
+                                            front.value, front.first)
+                              : fmt::format("first at byte {}: xor 0x{:02x}", front.first,
+                                            front.want[0] ^ front.got[0]);
+    case Cause::unexplained:
+      return about_unexplained(members);
+    case Cause::block_scale_invalid:
+    case Cause::block_scale_saturated: {
+      std::int64_t count = 0;
+      for (const WrongTensor* one : members) count += one->beside;
+      return fmt::format("{} of them, first at byte {} of expert {}'s {}", count, front.first,
+                         front.target.expert, layout::name(front.target.kind));
+    }
+    case Cause::permutation_of_other_shape:
+      return front.map.order == RowOrder::blocks
+                 ? fmt::format("that of intermediate {}", front.map.block_rows / 2)
+                 : "w2's through w13's";
+    default:
+      return "";
+  }
+}
+
+// Which shape would tell causes apart that give the same bytes on this one.
+std::string_view told_apart_by(Cause cause, const std::vector<std::string>& also) {
+  if (also.empty()) return "";
+  switch (cause) {
+    case Cause::scales_linear:
+    case Cause::scales_interleaved_twice:
+      return "other than 16 scale columns would tell them apart";
+    case Cause::flat_cut:
+      return "cut so, w2's rows are w2's bytes on every shape";
+    case Cause::rank_order:
+      return "scalars that differ by rank would tell them apart";
+    case Cause::placement_round_robin:
+      return "more experts a rank would tell them apart";
+    default:
+      return "another shape (T1: E 6, H 640, I 384, tp 3) would tell them apart";
+  }
+}
+
+}  // namespace
+
+std::string listed(std::string_view one, std::string_view many, const std::vector<int>& numbers) {
+  if (numbers.empty()) return fmt::format("all {}", many);
+  if (numbers.size() == 1) return fmt::format("{} {}", one, numbers[0]);
+  const std::size_t shown = std::min(numbers.size(), listed_max);
+  std::string text = fmt::format(
+      "{} {}", many,
+      fmt::join(numbers.begin(), numbers.begin() + static_cast<std::ptrdiff_t>(shown), ", "));
+  if (shown < numbers.size()) text += fmt::format(" and {} more", numbers.size() - shown);
+  return text;
+}
+
+std::string listed_experts(const std::vector<std::int64_t>& experts) {
+  return listed("expert", "experts", {experts.begin(), experts.end()});
+}
+
+void say(const Subject& subject, Cause cause, const std::vector<const WrongTensor*>& members,
+         report::Finding& made) {
+  std::int64_t differing = 0;
+  std::int64_t explained = 0;
+  std::int64_t bytes = 0;
+  Causes also = members.front()->alternatives;
+  for (const WrongTensor* one : members) {
+    differing += one->differing;
+    explained += one->explained;
+    bytes += one->bytes;
+    also = also.both(one->alternatives);
+  }
+  also.remove(cause);
+  made.explained =
+      differing == 0 ? 1.0 : static_cast<double>(explained) / static_cast<double>(differing);
+  for (const Cause one : also.list()) made.also_possible.emplace_back(name(one));
+  if (cause == Cause::expert_duplicated) made.also_possible.emplace_back("expert-missing");
+  made.first = first_of(subject, *members.front());
+  made.text = fmt::format("{}: {} of {} on {} ({} of {} bytes differ)", happened(cause),
+                          fmt::join(made.tensors, ", "), listed_experts(made.experts),
+                          listed("rank", "ranks", made.ranks), differing, bytes);
+  const std::string more = details(subject, cause, members);
+  if (!more.empty()) made.text += "; " + more;
+  if (!made.also_possible.empty()) {
+    made.text += fmt::format("; {} would give the same bytes", fmt::join(made.also_possible, ", "));
+    const std::string_view apart = told_apart_by(cause, made.also_possible);
+    if (!apart.empty()) made.text += fmt::format(" ({})", apart);
+  }
+}
+
+}  // namespace slicecheck::verify
