@@ -58,7 +58,11 @@ const experts::PlainExpert& Reference::whole(std::int64_t expert) {
     recent_.splice(recent_.begin(), recent_, found);
     return recent_.front().second;
   }
-  if (recent_.size() == kept) recent_.pop_back();
+  // Three matrices of half a byte an element, and a scale for sixteen of them.
+  const std::int64_t each = layer_.shape.hidden * layer_.shape.intermediate * 3 * 9 / 16;
+  if (recent_.size() >= std::max(kept, static_cast<std::size_t>(kept_bytes / each))) {
+    recent_.pop_back();
+  }
   recent_.emplace_front(expert, loader_(expert));
   return recent_.front().second;
 }

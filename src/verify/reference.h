@@ -13,7 +13,8 @@ namespace slicecheck::verify {
 /// Gives plain expert `expert` (global), whole, at the layer's widths.
 using Loader = std::function<experts::PlainExpert(std::int64_t expert)>;
 
-/// Keeps the last few experts that were asked for: at most `kept` whole plain experts in memory.
+/// Keeps the last experts that were asked for: `kept` whole plain experts, or as many as lie in
+/// `kept_bytes`, whichever is more.
 class Reference {
  public:
   /// Experts by the payload rule; padded with zeros where the layer says so.
@@ -35,6 +36,7 @@ class Reference {
   experts::PlainExpert seeded(std::int64_t expert, std::uint64_t seed) const;
 
   static constexpr std::size_t kept = 4;
+  static constexpr std::int64_t kept_bytes = std::int64_t{64} << 20;
 
  private:
   Case layer_;
