@@ -2,16 +2,16 @@
 
 #include <fmt/format.h>
 
+#include <algorithm>
+
+#include "app/on_host.h"
+#include "base/must.h"
+#include "group/agree.h"
 #include "verify/compare.h"
+#include "verify/name.h"
 
 namespace slicecheck::app {
 namespace {
-
-verify::Judged place_of(const JudgedTp& judged, const layout::Shape& shape) {
-  return {report::Side::tp, judged.global_rank, layout::stock_widths(shape),
-          shape.tp,         judged.rank,        0,
-          shape.experts};
-}
 
 verify::TensorComparison comparison(layout::Kind kind, const std::vector<memory::Difference>& found,
                                     std::int64_t expert_bytes) {
@@ -29,7 +29,7 @@ verify::TensorComparison comparison(layout::Kind kind, const std::vector<memory:
 using Comparisons = std::vector<verify::TensorComparison>;
 
 /// By the payload rule: no expected byte is stored.
-Comparisons compared_to_payload(const JudgedTp& judged, const Source& source,
+Comparisons compared_to_payload(const JudgedRank& judged, const Source& source,
                                 memory::Space& space) {
   const layout::Shape& shape = source.shape;
   Comparisons made;
@@ -52,7 +52,7 @@ Result<experts::ConvertedExpert> expected(const Source& source, std::int64_t exp
 }
 
 /// By the checkpoint: each expert's slice is read and converted, then compared in `space`.
-Result<Comparisons> compared_to_slices(const JudgedTp& judged, const Source& source,
+Result<Comparisons> compared_to_slices(const JudgedRank& judged, const Source& source,
                                        memory::Space& space, Progress& progress) {
   const layout::Shape& shape = source.shape;
   std::array<std::vector<memory::Difference>, 4> found;
@@ -85,7 +85,7 @@ Result<Comparisons> compared_to_slices(const JudgedTp& judged, const Source& sou
   return made;
 }
 
-report::Check check_of(const verify::TensorComparison& tensor, const JudgedTp& judged,
+report::Check check_of(const verify::TensorComparison& tensor, const JudgedRank& judged,
                        std::int64_t layer) {
   report::Check made;
   made.id = fmt::format("bytes.{}", layout::name(tensor.kind));
@@ -97,31 +97,6 @@ report::Check check_of(const verify::TensorComparison& tensor, const JudgedTp& j
   return made;
 }
 
-/// One finding a tensor that differs, placed at its first byte.
-Result<report::Finding> finding_of(const verify::TensorComparison& tensor, const JudgedTp& judged,
-                                   const Source& source, memory::Space& space) {
-  const verify::ExpertDifference& first = tensor.experts.front();
-  const Result<experts::ConvertedExpert> due = expected(source, first.expert, judged.rank);
-  if (due.reason) return due.reason;
-  const ByteVector& want = experts::bytes_of(*due, tensor.kind);
-  ByteVector got(want.size());
-  const auto bytes = static_cast<std::int64_t>(want.size());
-  space.download(got, experts::tensor_of(judged.tp, tensor.kind).data.get() + first.expert * bytes);
-  report::Finding made;
-  made.cause = "unexplained";
-  made.text = fmt::format("{} differs in {} of {} experts", layout::name(tensor.kind),
-                          tensor.experts.size(), source.shape.experts);
-  made.tensors = {std::string(layout::name(tensor.kind))};
-  made.ranks = {judged.global_rank};
-  for (const verify::ExpertDifference& each : tensor.experts) made.experts.push_back(each.expert);
-  made.layer = source.layer;
-  made.group = judged.group_number;
-  made.explained = 0;
-  made.first =
-      verify::first_difference(place_of(judged, source.shape), tensor.kind, first, want, got);
-  return made;
-}
-
 std::vector<float> downloaded(const Tensor& tensor, memory::Space& space) {
   std::vector<float> values(count(tensor.extents));
   space.download({reinterpret_cast<std::uint8_t*>(values.data()), values.size() * sizeof(float)},
@@ -130,7 +105,7 @@ std::vector<float> downloaded(const Tensor& tensor, memory::Space& space) {
 }
 
 /// The scalars are moved, so their bits are the stock's.
-report::Check scalar_check(experts::Scalar scalar, const JudgedTp& judged,
+report::Check scalar_check(experts::Scalar scalar, const JudgedRank& judged,
                            const std::vector<float>& want, memory::Space& space) {
   const std::vector<float> got = downloaded(experts::tensor_of(judged.tp, scalar), space);
   report::Check made;
@@ -146,45 +121,116 @@ report::Check scalar_check(experts::Scalar scalar, const JudgedTp& judged,
   return made;
 }
 
-report::Finding scalar_finding(const report::Check& check, experts::Scalar scalar,
-                               const JudgedTp& judged) {
-  report::Finding made;
-  made.cause = "unexplained";
-  made.text = fmt::format("{} of {} values of {} are not the stock's bits", check.differing,
-                          check.compared, experts::name(scalar));
-  made.tensors = {std::string(experts::name(scalar))};
-  made.ranks = {judged.global_rank};
-  made.layer = check.layer;
-  made.group = judged.group_number;
-  made.explained = 0;
-  return made;
+/// The payload's reference, or plain experts read again from the checkpoint; a read that fails is
+/// kept in `unread` and gives zeros, which are then not believed.
+verify::Loader loader(const Source& source, Reason& unread) {
+  return [&source, &unread](std::int64_t expert) {
+    Result<experts::PlainExpert> plain = source.plain(expert);
+    if (!plain.reason) return std::move(*plain);
+    unread = plain.reason;
+    return experts::payload_expert({}, expert, layout::stock_widths(source.shape));
+  };
+}
+
+std::unique_ptr<verify::Reference> reference_of(const Source& source, Reason& unread) {
+  const verify::Case layer{source.shape, {}};
+  if (source.payload) return std::make_unique<verify::Reference>(layer, *source.payload);
+  return std::make_unique<verify::Reference>(layer, loader(source, unread));
+}
+
+/// Every expert's tensor that differs is judged on the host.
+Reason add_wrong(verify::Evidence& evidence, const Comparisons& tensors, const JudgedRank& judged,
+                 const Source& source, memory::Space& space) {
+  Reason unread;
+  const std::unique_ptr<verify::Reference> reference = reference_of(source, unread);
+  verify::Judge judge(*reference);
+  for (const verify::TensorComparison& tensor : tensors) {
+    ByteVector got(layout::matrix(tensor.kind, layout::tp_widths(source.shape)).bytes());
+    for (const verify::ExpertDifference& each : tensor.experts) {
+      const auto bytes = static_cast<std::int64_t>(got.size());
+      space.download(got,
+                     experts::tensor_of(judged.tp, tensor.kind).data.get() + each.expert * bytes);
+      verify::judge_tensor(judge, {verify::Side::tp, tensor.kind, judged.rank, each.expert}, got,
+                           evidence);
+    }
+  }
+  // The stock is what the reference says; its block scales and scalars are judged for themselves.
+  if (!source.payload) {
+    verify::judge_true_stock(judge, judged.rank, on_host(judged.stock, space), evidence);
+  }
+  return unread;
+}
+
+/// The scalars as they are on this rank.
+void add_scalars(verify::Evidence& evidence, const JudgedRank& judged, memory::Space& space) {
+  auto mine = std::find_if(evidence.scalars.begin(), evidence.scalars.end(),
+                           [&](const verify::RankScalars& s) { return s.rank == judged.rank; });
+  if (mine == evidence.scalars.end()) {
+    evidence.scalars.push_back({judged.rank, {}, {}, {}, {}, {}});
+    mine = std::prev(evidence.scalars.end());
+  }
+  mine->first_expert = judged.stock.first_expert;
+  for (const experts::Scalar scalar : experts::all_scalars) {
+    const auto index = static_cast<std::size_t>(scalar);
+    mine->stock[index] = downloaded(experts::tensor_of(judged.stock, scalar), space);
+    mine->tp[index] = downloaded(experts::tensor_of(judged.tp, scalar), space);
+  }
+  mine->a1_gscale = downloaded(judged.stock.a1_gscale, space);
+  mine->a2_gscale = downloaded(judged.stock.a2_gscale, space);
+}
+
+/// The evidence of every rank of the group, joined. Collective.
+verify::Evidence joined(group::Group& group, const verify::Evidence& mine) {
+  const ByteVector bytes = verify::packed(mine);
+  verify::Evidence all;
+  for (const std::string& each :
+       group::share_texts(group, std::string(bytes.begin(), bytes.end()))) {
+    verify::join(
+        all, verify::unpacked({reinterpret_cast<const std::uint8_t*>(each.data()), each.size()}));
+  }
+  return all;
 }
 
 }  // namespace
 
-Result<report::Report> judged(const JudgedTp& judged, const Source& source, memory::Space& space,
-                              Progress& progress) {
+Result<Compared> compared(const JudgedRank& judged, const Source& source, memory::Space& space,
+                          Progress& progress) {
   Result<Comparisons> tensors =
       source.payload ? Result<Comparisons>(compared_to_payload(judged, source, space))
                      : compared_to_slices(judged, source, space, progress);
   if (tensors.reason) return tensors.reason;
   const Result<experts::Scalars> scalars = source.scalars(0, source.shape.experts);
   if (scalars.reason) return scalars.reason;
-  report::Report made;
+  Compared made;
   for (const verify::TensorComparison& tensor : *tensors) {
     made.checks.push_back(check_of(tensor, judged, source.layer));
-    if (tensor.differing == 0) continue;
-    Result<report::Finding> finding = finding_of(tensor, judged, source, space);
-    if (finding.reason) return finding.reason;
-    made.findings.push_back(std::move(*finding));
   }
   for (const experts::Scalar scalar : experts::all_scalars) {
-    report::Check check = scalar_check(scalar, judged, experts::values_of(*scalars, scalar), space);
-    check.layer = source.layer;
-    if (check.differing > 0) made.findings.push_back(scalar_finding(check, scalar, judged));
-    made.checks.push_back(std::move(check));
+    made.checks.push_back(
+        scalar_check(scalar, judged, experts::values_of(*scalars, scalar), space));
+    made.checks.back().layer = source.layer;
   }
+  if (Reason reason = add_wrong(made.evidence, *tensors, judged, source, space)) return reason;
+  add_scalars(made.evidence, judged, space);
   return made;
+}
+
+std::vector<report::Finding> named(const Context& context, const Source& source,
+                                   const verify::Evidence& mine) {
+  const verify::Evidence all = joined(context.group, mine);
+  if (context.group.rank() != 0) return {};
+  const Result<experts::Scalars> scalars = source.scalars(0, source.shape.experts);
+  must(!scalars.reason, "scalars that were read once cannot be read again");
+  verify::Subject subject;
+  subject.layer = {source.shape, {}};
+  for (int rank = 0; rank < context.group.size(); ++rank) {
+    subject.ranks.push_back(context.first_rank() + rank);
+  }
+  subject.group = context.group_number;
+  subject.number = source.layer;
+  subject.payload = source.payload;
+  subject.due = verify::DueScalars{*scalars, source.payload.has_value(), source.up_by_gate};
+  return verify::findings(subject, all);
 }
 
 }  // namespace slicecheck::app

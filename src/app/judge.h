@@ -1,25 +1,38 @@
 // This rank's tp experts against what they must be: bytes by the payload rule or by a slice read
-// from the checkpoint and converted, scalars by their bits. A difference is placed and named.
+// from the checkpoint and converted, scalars by their bits. What differs is evidence, and whoever
+// holds the evidence of all ranks of a group names it.
 #pragma once
 
 #include "app/source.h"
 #include "experts/experts.h"
 #include "report/report.h"
+#include "verify/evidence.h"
 
 namespace slicecheck::app {
 
-/// The tp experts of one rank.
-struct JudgedTp {
+/// The experts of one rank, as an engine was given them and as it made them.
+struct JudgedRank {
+  const experts::StockExperts& stock;
   const experts::TpExperts& tp;
-  int rank = 0;         // of the group: the slice
-  int global_rank = 0;  // in the launch
+  int rank = 0;  // of the group: the slice
   int group_number = 0;
 };
 
-/// The checks bytes.* and scalars.* of this rank, and its findings.
+/// What one rank's comparison gave.
+struct Compared {
+  std::vector<report::Check> checks;
+  verify::Evidence evidence;
+};
+
+/// The checks bytes.* and scalars.* of this rank, and the evidence of what differs.
 /// Refuses when: the checkpoint's slices cannot be read, memory is out.
-/// Cost: one expert's slice beside the tensors; where bytes differ, the tensors on the host.
-Result<report::Report> judged(const JudgedTp& judged, const Source& source, memory::Space& space,
-                              Progress& progress);
+/// Cost: one expert's slice beside the tensors.
+Result<Compared> compared(const JudgedRank& judged, const Source& source, memory::Space& space,
+                          Progress& progress);
+
+/// The findings of a group's evidence on its first rank, none on the others. Collective over the
+/// group.
+std::vector<report::Finding> named(const Context& context, const Source& source,
+                                   const verify::Evidence& mine);
 
 }  // namespace slicecheck::app

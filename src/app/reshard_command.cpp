@@ -102,12 +102,6 @@ report::Check unchanged(const Context& context, std::int64_t layer,
   return made;
 }
 
-void append(report::Report& to, report::Report from) {
-  std::move(from.checks.begin(), from.checks.end(), std::back_inserter(to.checks));
-  std::move(from.findings.begin(), from.findings.end(), std::back_inserter(to.findings));
-  std::move(from.probes.begin(), from.probes.end(), std::back_inserter(to.probes));
-}
-
 Result<engine::Engine> engine_of(const Context& context) {
   const std::string& name = context.options.engine;
   std::optional<engine::Engine> made = context.engines(name);
@@ -164,8 +158,10 @@ report::Report reshard_command(Context& context) {
   mine.checks.push_back(unchanged(context, source.layer, before, digests(stock, space)));
 
   progress.phase("verify");
-  const JudgedTp judged_tp{tp, group.rank(), context.world.rank(), context.group_number};
-  append(mine, agreed(group, judged(judged_tp, source, space, progress), "cannot verify"));
+  const JudgedRank judged{stock, tp, group.rank(), context.group_number};
+  Compared found = agreed(group, compared(judged, source, space, progress), "cannot verify");
+  std::move(found.checks.begin(), found.checks.end(), std::back_inserter(mine.checks));
+  mine.findings = named(context, source, found.evidence);
   add_unwritten(mine, context, dump.write(stock, tp));
   return mine;
 }

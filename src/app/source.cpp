@@ -127,6 +127,20 @@ Result<std::int64_t> layer_number(const std::string& text) {
   return Reason(fmt::format("--layer {} is not one layer's number", text));
 }
 
+/// s2[w3] / s2[w1] of each expert; empty where all are 1.
+std::vector<float> up_by_gate(const checkpoint::Layer& layer) {
+  std::vector<float> ratios;
+  bool differ = false;
+  for (std::int64_t expert = 0; expert < layer.experts(); ++expert) {
+    const std::optional<float> gate = layer.scales(expert, layout::Projection::w1).weight;
+    const std::optional<float> up = layer.scales(expert, layout::Projection::w3).weight;
+    const bool both = gate.has_value() && up.has_value();
+    ratios.push_back(both ? *up / *gate : 1.0F);
+    differ = differ || ratios.back() != 1.0F;
+  }
+  return differ ? ratios : std::vector<float>();
+}
+
 Result<Source> checkpoint_source(const ExpertOptions& options, int tp) {
   const Result<std::int64_t> number = layer_number(options.layer);
   if (number.reason) return number.reason;
@@ -139,6 +153,7 @@ Result<Source> checkpoint_source(const ExpertOptions& options, int tp) {
   made.shape = {layer->experts(), layer->widths().hidden, layer->widths().intermediate, tp};
   made.layer = *number;
   made.name = checkpoint::name(layer->format());
+  made.up_by_gate = up_by_gate(*layer);
   made.plain = [layer](std::int64_t expert) { return layer->expert(expert); };
   made.plain_slice = [layer, tp](std::int64_t expert, std::int64_t d) {
     return layer->expert_slice(expert, tp, d);

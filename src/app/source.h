@@ -24,6 +24,8 @@ struct Source {
   std::function<Result<experts::PlainExpert>(std::int64_t expert, std::int64_t d)> plain_slice;
   /// The scalars of experts [first, first + count).
   std::function<Result<experts::Scalars>(std::int64_t first, std::int64_t count)> scalars;
+  /// s2[w3] / s2[w1] of each expert, where a checkpoint's differ; else empty.
+  std::vector<float> up_by_gate;
 };
 
 /// The synthetic experts of a payload.

@@ -10,13 +10,14 @@ namespace {
 
 constexpr std::size_t tried_units = 8;
 
-// Offsets of a few whole units that differ.
+// Offsets of a few whole units that differ, each once: one unit alone would agree with itself.
 std::vector<std::int64_t> unit_offsets(const Differing& differing, std::int64_t unit) {
   std::vector<std::int64_t> made;
   const std::size_t count = differing.at.size();
   for (std::size_t i = 0; i < tried_units; ++i) {
     made.push_back(differing.at[(2 * i + 1) * count / (2 * tried_units)] / unit * unit);
   }
+  made.erase(std::unique(made.begin(), made.end()), made.end());
   return made;
 }
 

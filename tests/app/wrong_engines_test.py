@@ -30,6 +30,7 @@ class WrongEngines(program.ProgramTest):
         ended = self.run_engine("one-byte")
         self.assertEqual(self.failed_checks(ended), {"bytes.w2": 1})
         [finding] = ended.report["findings"]
+        self.assertEqual(finding["cause"], "bit-corruption")
         self.assertEqual(
             (finding["side"], finding["tensors"], finding["ranks"], finding["experts"]),
             ("tp", ["w2"], [1], [3]),
@@ -51,13 +52,18 @@ class WrongEngines(program.ProgramTest):
         ended = self.run_engine("other-expert")
         self.assertEqual(set(self.failed_checks(ended)), {"bytes.w13"})
         [finding] = ended.report["findings"]
+        self.assertEqual(finding["cause"], "expert-mixed")
         self.assertEqual((finding["tensors"], finding["experts"]), (["w13"], [2]))
+        origin = finding["first"]["origin"]
+        self.assertEqual((origin["expert"], origin["projection"], origin["seed"]), (4, "w3", 1))
         self.assertIn(finding["ranks"], ([], [0, 1, 2]))
 
-    def test_scalars_in_another_order_fail(self):
-        self.assertEqual(
-            self.failed_checks(self.run_engine("scalars-misordered")), {"scalars.g2_alphas": 2}
-        )
+    def test_scalars_in_another_order_are_named(self):
+        ended = self.run_engine("scalars-misordered")
+        self.assertEqual(self.failed_checks(ended), {"scalars.g2_alphas": 2})
+        [finding] = ended.report["findings"]
+        self.assertEqual(finding["cause"], "scalars-misordered")
+        self.assertEqual((finding["ranks"], finding["experts"]), ([0], [0, 1]))
 
     def test_a_changed_input_fails(self):
         self.assertEqual(
