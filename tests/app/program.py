@@ -15,8 +15,8 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("SLICECHECK_PROGRAM", str(ROOT / "build/src/app/slicecheck"))
 MPIRUN = os.environ.get("SLICECHECK_MPIRUN", "mpirun")
 FLAGS = os.environ.get(
-    "SLICECHECK_MPIRUN_FLAGS", "--oversubscribe;--bind-to;none;--allow-run-as-root"
-).split(";")
+    "SLICECHECK_MPIRUN_FLAGS", "--oversubscribe --bind-to none --allow-run-as-root"
+).split()
 TIME_LIMIT = 60
 
 with open(ROOT / "src/report/slicecheck-report-1.schema.json", encoding="utf-8") as schema:
