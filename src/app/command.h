@@ -67,6 +67,7 @@ struct Context {
 using CommandBody = report::Report (*)(Context& context);
 
 report::Report reshard_command(Context& context);
+report::Report bench_command(Context& context);
 
 /// A view of a report that exists. Needs no ranks: returns the exit code.
 int report_command(const Options& options);

@@ -39,6 +39,8 @@ void add_launch(CLI::App& command, Options& options) {
       ->transform(word_of(transports));
   command.add_option("--ranks", options.ranks, "ranks of transport local (default 4)")
       ->check(CLI::Range(1, 64));
+  command.add_flag("--share-gpu", options.share_gpu,
+                   "transport nccl: ranks may share a GPU, over loopback (development)");
   command.add_option("--tp", options.tp, "ranks of a group (default: all)")
       ->check(CLI::Range(1, 1 << 20));
 }
@@ -79,6 +81,16 @@ void add_reshard(CLI::App& app, Options& options) {
   command.add_option("--dump", options.dump, "write stock and tp here (absent or empty folder)");
 }
 
+void add_bench(CLI::App& app, Options& options) {
+  CLI::App& command = *app.add_subcommand(
+      "bench", "rates of the reshard and its parts against the limits measured in the same run");
+  add_common(command, options);
+  add_launch(command, options);
+  add_experts(command, options);
+  command.add_option("--level", options.level, "rounds: smoke 3, ci 15, full 50, soak 200")
+      ->transform(word_of(levels));
+}
+
 void add_report(CLI::App& app, Options& options) {
   CLI::App& command = *app.add_subcommand("report", "a report as a table");
   command.add_option("REPORT", options.paths, "a slicecheck-report/1 file")->required();
@@ -108,6 +120,12 @@ Reason contradiction(const Options& options) {
       options.transport != Transport::local) {
     return Reason("--ranks is for --transport local");
   }
+  if (options.share_gpu && options.transport != Transport::nccl) {
+    return Reason("--share-gpu is for --transport nccl");
+  }
+  if (options.command == "bench" && !experts.checkpoint.empty()) {
+    return Reason("bench takes synthetic experts: --checkpoint does not go with it");
+  }
   return {};
 }
 
@@ -127,6 +145,7 @@ Result<Options> parsed(int argc, const char* const* argv) {
   app.set_version_flag("--version", "slicecheck " SLICECHECK_VERSION);
   app.require_subcommand(1);
   add_reshard(app, options);
+  add_bench(app, options);
   add_report(app, options);
   try {
     app.parse(argc, argv);

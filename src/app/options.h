@@ -49,7 +49,8 @@ struct Options {
   std::int64_t tp = 0;  // all ranks
   std::string engine = "collective";
   Transport transport = Transport::automatic;
-  int ranks = 0;  // of transport local; 0: 4
+  int ranks = 0;           // of transport local; 0: 4
+  bool share_gpu = false;  // of transport nccl: several ranks on one GPU
   std::string dump;
   bool exit_code = false;  // report: end with the report's own code
   std::string text;        // what --help and --version print; nothing else is done then

@@ -12,6 +12,7 @@
 #include "base/must.h"
 #include "group/agree.h"
 #include "group/launch.h"
+#include "group/nccl/nccl_group.h"
 
 namespace slicecheck::app {
 namespace {
@@ -21,7 +22,8 @@ struct CommandRow {
   CommandBody body;
 };
 
-constexpr std::array<CommandRow, 1> commands{{
+constexpr std::array<CommandRow, 2> commands{{
+    {"bench", bench_command},
     {"reshard", reshard_command},
 }};
 
@@ -134,6 +136,28 @@ report::Report body_of(Context& context) {
   return mine;
 }
 
+/// This rank's tp group over the transport that was asked for. Collective over the world.
+std::unique_ptr<group::Group> parted(group::Group& world, const Place& place,
+                                     const Options& options, int color) {
+  if (options.transport != Transport::nccl) return world.split(color);
+  const std::chrono::milliseconds limit(static_cast<std::int64_t>(1000 * options.timeout));
+  return group::nccl_group(world,
+                           {place.host_rank, place.host_ranks, color, options.share_gpu, limit});
+}
+
+/// The report of a rank that is left behind.
+report::Report hung(const Options& options, const group::Lost& lost) {
+  report::Report made;
+  made.command = options.command;
+  made.verdict = report::Verdict::hung;
+  report::Finding finding;
+  finding.cause = "rank-lost";
+  finding.side = report::Side::machine;
+  finding.text = lost.what();
+  made.findings = {std::move(finding)};
+  return made;
+}
+
 /// One rank's run, from the first agreement to the exit code. Collective over the world.
 int run_rank(group::Group& world, const Place& place, const CommandLine& line) {
   const Result<Options>& options = line.options;
@@ -152,9 +176,14 @@ int run_rank(group::Group& world, const Place& place, const CommandLine& line) {
     }
     const int tp = known.tp == 0 ? world.size() : static_cast<int>(known.tp);
     const int group_number = world.rank() / tp;
-    part = world.split(group_number);
+    part = parted(world, place, known, group_number);
     Context context{world, *part, group_number, known, place, progress, line.engines};
     mine = body_of(context);
+  } catch (const group::Lost& lost) {
+    // The group has ended: nobody is left to agree with, so whoever is still here says why.
+    const Reason unwritten = report::write(hung(known, lost), known.report);
+    if (unwritten) fmt::print(stderr, "slicecheck: {}\n", unwritten.text());
+    group::lose(lost.rank(), lost.what());
   } catch (const group::Refusal& refusal) {
     const int in_group = part ? part->rank() : world.rank();
     const int number = part ? world.rank() / part->size() : 0;
@@ -166,6 +195,20 @@ int run_rank(group::Group& world, const Place& place, const CommandLine& line) {
   mine.run.seconds = progress.seconds();
   mine.run.timings = progress.timings();
   return finished(world, known, std::move(mine));
+}
+
+/// Every rank's run, as threads or over MPI.
+int run_ranks(const Result<Options>& options, const RankMain& body) {
+  const bool launched = group::launch().has_value();
+  const Transport asked = options.reason ? Transport::automatic : options->transport;
+  if (asked == Transport::local || (asked == Transport::automatic && !launched)) {
+    if (options.reason) return run_local_ranks(1, body);
+    return run_local_ranks(options->ranks > 0 ? options->ranks : local_ranks_default, body);
+  }
+  const Result<int> code = run_over_mpi(body);
+  if (!code.reason) return *code;
+  fmt::print(stderr, "slicecheck: {}\n", code.reason.text());
+  return report::exit_code(report::Verdict::refused);
 }
 
 }  // namespace
@@ -181,16 +224,12 @@ int run(int argc, const char* const* argv, const engine::Lookup& engines) {
   const RankMain body = [&](group::Group& world, const Place& place) {
     return run_rank(world, place, line);
   };
-  const bool launched = group::launch().has_value();
-  const Transport asked = options.reason ? Transport::automatic : options->transport;
-  if (asked == Transport::local || (asked == Transport::automatic && !launched)) {
-    if (options.reason) return run_local_ranks(1, body);
-    return run_local_ranks(options->ranks > 0 ? options->ranks : local_ranks_default, body);
+  try {
+    return run_ranks(options, body);
+  } catch (const group::Lost& lost) {
+    fmt::print(stderr, "slicecheck: {}\n", lost.what());
+    return report::exit_code(report::Verdict::hung);
   }
-  const Result<int> code = run_over_mpi(body);
-  if (!code.reason) return *code;
-  fmt::print(stderr, "slicecheck: {}\n", code.reason.text());
-  return report::exit_code(report::Verdict::refused);
 }
 
 }  // namespace slicecheck::app

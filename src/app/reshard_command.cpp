@@ -3,6 +3,7 @@
 #include <algorithm>
 
 #include "app/command.h"
+#include "app/device.h"
 #include "app/dump.h"
 #include "app/judge.h"
 #include "app/source.h"
@@ -40,7 +41,7 @@ report::Fields case_of(const Context& context, const Source& source) {
                          {"slice", shape.slice()},
                          {"groups", std::int64_t{context.world.size() / context.group.size()}},
                          {"engine", context.options.engine},
-                         {"transport", std::string(context.world.name())}};
+                         {"transport", std::string(context.group.name())}};
   if (source.payload) {
     made.emplace_back("payload", source.name);
     made.emplace_back("seed", context.options.seed);
@@ -52,8 +53,8 @@ report::Fields case_of(const Context& context, const Source& source) {
 }
 
 report::RankEntry rank_entry(const Context& context, const experts::StockExperts& stock) {
-  return {
-      context.world.rank(), context.group_number, context.place.host, "", stock.first_expert, {}};
+  return {context.world.rank(),       context.group_number, context.place.host,
+          device_text(context.group), stock.first_expert,   {}};
 }
 
 /// The checks of what an engine is given; where one does not hold, all refuse. Collective over the

@@ -17,7 +17,7 @@ std::string host_name() {
 int run_local_ranks(int ranks, const RankMain& body) {
   int code = 0;
   group::run_local({ranks, {}}, [&](group::Group& world) {
-    const int mine = body(world, {host_name(), ""});
+    const int mine = body(world, {host_name(), "", world.rank(), world.size()});
     if (world.rank() == 0) code = mine;
   });
   return code;

@@ -14,6 +14,8 @@ namespace slicecheck::app {
 struct Place {
   std::string host;
   std::string mpi_version;  // empty without MPI
+  int host_rank = 0;        // among the ranks of its host
+  int host_ranks = 1;
 };
 
 /// What each rank does: the exit code, the same on all ranks.

@@ -6,7 +6,8 @@ namespace slicecheck::app {
 Result<int> run_over_mpi(const RankMain& body) {
   const group::Session session;
   const std::unique_ptr<group::Group> world = session.world();
-  return body(*world, {session.host(), session.version()});
+  const group::HostPlace place = session.host_place();
+  return body(*world, {session.host(), session.version(), place.rank, place.size});
 }
 
 }  // namespace slicecheck::app

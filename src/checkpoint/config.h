@@ -3,6 +3,7 @@
 // may only contradict: then the layer is refused.
 #pragma once
 
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <unordered_set>

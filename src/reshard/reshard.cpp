@@ -96,8 +96,7 @@ Tensor exchanged(const experts::StockExperts& stock, layout::Kind kind, const la
   group::refuse_together(group, reason, refusal);
   space.pack(packed.data.get(), local.data.get(), kind, shape);
   group.all_to_all(received.data.get(), packed.data.get(), local.bytes() / group.size());
-  space.synchronise();
-  return received;
+  return received;  // the space gives packed back in the order of its operations
 }
 
 /// One scalar of all experts, in global order. Collective.

@@ -13,7 +13,7 @@ TEST(DeviceOf, is_the_host_ranks_own_and_never_a_remainder) {
   ASSERT_TRUE(none.reason);
   EXPECT_EQ(none.reason.cause(), "no-device");
   EXPECT_EQ(none.reason.text(), "this host has 8 ranks and 4 GPUs: rank 4 of the host has none");
-  EXPECT_EQ(*device_of({5, 8, true}, 4), 1);
+  EXPECT_EQ(*device_of({5, 8, 0, true}, 4), 1);
 }
 
 TEST(SharedGpu, names_both_ranks_and_the_bus_id) {

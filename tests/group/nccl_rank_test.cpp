@@ -26,7 +26,7 @@ Ranks* ranks = nullptr;
 
 NcclOptions options(bool share_gpu) {
   const HostPlace place = ranks->session.host_place();
-  return {place.rank, place.size, share_gpu, std::chrono::seconds(60)};
+  return {place.rank, place.size, 0, share_gpu, std::chrono::seconds(60)};
 }
 
 /// Host bytes through the group's own memory: the laws are written for bytes that they can read.

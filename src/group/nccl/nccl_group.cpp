@@ -115,17 +115,13 @@ class Communicator {
 
 class NcclGroup final : public Group {
  public:
-  NcclGroup(Group& control, std::shared_ptr<memory::DeviceSpace> space, const NcclOptions& options)
-      : control_(control),
-        space_(std::move(space)),
-        options_(options),
-        communicator_(control.rank(), options.limit) {}
-
   NcclGroup(std::unique_ptr<Group> control, std::shared_ptr<memory::DeviceSpace> space,
             const NcclOptions& options)
-      : NcclGroup(*control, std::move(space), options) {
-    owned_ = std::move(control);
-  }
+      : owned_(std::move(control)),
+        control_(*owned_),
+        space_(std::move(space)),
+        options_(options),
+        communicator_(control_.rank(), options.limit) {}
 
   ~NcclGroup() override { space_->watch({}); }
 
@@ -210,8 +206,8 @@ class NcclGroup final : public Group {
   }
 #endif
 
-  Group& control_;
   std::unique_ptr<Group> owned_;
+  Group& control_;
   std::shared_ptr<memory::DeviceSpace> space_;
   NcclOptions options_;
   Communicator communicator_;
@@ -268,8 +264,9 @@ std::unique_ptr<Group> nccl_group(Group& control, const NcclOptions& options) {
   refuse_together(control, options.share_gpu ? Reason() : twice, refusal);
   refuse_together(control, unequal_versions(control), refusal);
   if (options.share_gpu) pass_for_another_host();
-  auto group = std::make_unique<NcclGroup>(
-      control, std::shared_ptr<memory::DeviceSpace>(std::move(*space)), options);
+  auto group =
+      std::make_unique<NcclGroup>(control.split(options.color),
+                                  std::shared_ptr<memory::DeviceSpace>(std::move(*space)), options);
   group->start();
   return group;
 }

@@ -16,6 +16,7 @@ namespace slicecheck::group {
 struct NcclOptions {
   int host_rank = 0;
   int host_ranks = 1;
+  int color = 0;           // ranks of equal color are a group
   bool share_gpu = false;  // several ranks on one GPU, over loopback: slow, for development
   std::chrono::milliseconds limit = std::chrono::minutes(2);  // of one call, from its start
 };
@@ -41,10 +42,10 @@ std::string nccl_version_text(int version);
 /// The version of the NCCL library, 0 in a build without it.
 int nccl_version();
 
-/// This rank's device and a communicator over the ranks of `control`, which outlives it.
-/// Collective. Refuses together when: a rank has no device, two ranks have one, the NCCL versions
-/// differ, or the communicator does not come up. A rank that dies or stalls in a later call ends
-/// the group: Lost on every other rank within the limit.
+/// This rank's device and a communicator over the ranks of `control` that have its color, in their
+/// order. Collective over `control`. Refuses together when: a rank has no device, two ranks have
+/// one, the NCCL versions differ, or the communicator does not come up. A rank that dies or stalls
+/// in a later call ends the group: Lost on every other rank within the limit.
 std::unique_ptr<Group> nccl_group(Group& control, const NcclOptions& options);
 
 /// The device space of a group that nccl_group() made, or of a part of it.

@@ -46,6 +46,9 @@ class DeviceSpace : public Space {
   /// has: it may throw, which is how a wait for a rank that is gone ends. Empty: nobody watches.
   virtual void watch(std::function<void(std::chrono::milliseconds)> watcher) = 0;
 
+  /// Milliseconds of the last comparison's kernel, without the transfer of what it found.
+  virtual double comparison_milliseconds() = 0;
+
   /// Milliseconds on the device between two of 8 marks in the stream.
   virtual void mark(int which) = 0;
   virtual double milliseconds(int from, int to) = 0;

@@ -148,6 +148,7 @@ class CudaSpace final : public DeviceSpace {
     return between;
   }
 
+  double comparison_milliseconds() override { return milliseconds(begun, ended); }
   std::int64_t peak_bytes() override { return lane_->peak(); }
   void watch(std::function<void(std::chrono::milliseconds)> watcher) override {
     watcher_ = std::move(watcher);
@@ -226,8 +227,10 @@ class CudaSpace final : public DeviceSpace {
   Difference compare(const std::uint8_t* a, const std::uint8_t* b, std::int64_t bytes) override {
     here();
     kernels::Found* found = cleared(1);
+    mark(begun);
     kernels::compare(found, a, b, bytes, queue());
     launched("compare");
+    mark(ended);
     return differences(1).front();
   }
 
@@ -235,8 +238,10 @@ class CudaSpace final : public DeviceSpace {
                                           const PayloadTensor& tensor) override {
     here();
     kernels::Found* found = cleared(tensor.experts);
+    mark(begun);
     kernels::compare_payload(found, got, tensor, queue());
     launched("compare_payload");
+    mark(ended);
     return differences(tensor.experts);
   }
 
@@ -260,12 +265,12 @@ class CudaSpace final : public DeviceSpace {
       must_do(cudaStreamSynchronize(queue()), "the work of the stream");
       return;
     }
-    const auto begun = std::chrono::steady_clock::now();
+    const auto since = std::chrono::steady_clock::now();
     for (;;) {
       const cudaError_t status = cudaStreamQuery(queue());
       if (status == cudaSuccess) return;
       if (status != cudaErrorNotReady) must_do(status, "the work of the stream");
-      const auto waited = std::chrono::steady_clock::now() - begun;
+      const auto waited = std::chrono::steady_clock::now() - since;
       watcher_(std::chrono::duration_cast<std::chrono::milliseconds>(waited));
       if (waited < spun) continue;
       std::this_thread::sleep_for(looked_every);
@@ -273,6 +278,10 @@ class CudaSpace final : public DeviceSpace {
   }
 
  private:
+  // The marks of a comparison lie behind those that callers may set.
+  static constexpr int begun = 8;
+  static constexpr int ended = 9;
+
   // Short work is met at once, long work without a core of its own.
   static constexpr std::chrono::milliseconds spun{20};
   static constexpr std::chrono::microseconds looked_every{100};
@@ -292,11 +301,9 @@ class CudaSpace final : public DeviceSpace {
   }
 
   kernels::Found* cleared(std::int64_t count) {
-    const std::vector<kernels::Found> nothing(static_cast<std::size_t>(count), {0, ~0ULL});
     const auto bytes = count * static_cast<std::int64_t>(sizeof(kernels::Found));
     auto* const found = reinterpret_cast<kernels::Found*>(scratch(bytes));
-    upload(scratch_.get(), {reinterpret_cast<const std::uint8_t*>(nothing.data()),
-                            static_cast<std::size_t>(bytes)});
+    must_do(cudaMemsetAsync(found, 0, static_cast<std::size_t>(bytes), queue()), "cudaMemsetAsync");
     return found;
   }
 
@@ -307,14 +314,14 @@ class CudaSpace final : public DeviceSpace {
     std::vector<Difference> made;
     for (const kernels::Found& of : found) {
       made.push_back({static_cast<std::int64_t>(of.differing),
-                      of.differing == 0 ? -1 : static_cast<std::int64_t>(of.first)});
+                      of.differing == 0 ? -1 : static_cast<std::int64_t>(~of.last_before)});
     }
     return made;
   }
 
   Device device_;
   std::shared_ptr<Lane> lane_;
-  std::array<cudaEvent_t, 8> marks_{};
+  std::array<cudaEvent_t, 10> marks_{};
   std::shared_ptr<std::uint8_t> scratch_;
   std::int64_t scratch_bytes_ = 0;
   std::function<void(std::chrono::milliseconds)> watcher_;

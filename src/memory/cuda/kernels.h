@@ -11,10 +11,11 @@ namespace slicecheck::memory::kernels {
 
 using Stream = CUstream_st*;
 
-/// What a comparison writes, one an expert: zero and ~0 before it starts.
+/// What a comparison writes, one an expert, zero before it starts: the first offset complemented,
+/// so that the largest is the first.
 struct Found {
   unsigned long long differing;
-  unsigned long long first;
+  unsigned long long last_before;
 };
 
 void pack(std::uint8_t* to, const std::uint8_t* stock, const layout::Cut& cut,

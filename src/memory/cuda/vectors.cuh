@@ -37,7 +37,7 @@ struct Tally {
   __device__ void add_to(Found* found) const {
     if (differing == 0) return;
     atomicAdd(&found->differing, differing);
-    atomicMin(&found->first, first);
+    atomicMax(&found->last_before, ~first);
   }
 };
 

@@ -1,0 +1,367 @@
+#include <fmt/format.h>
+#include <sys/resource.h>
+
+#include <algorithm>
+#include <cmath>
+
+#include "app/command.h"
+#include "app/device.h"
+#include "app/judge.h"
+#include "app/source.h"
+#include "group/agree.h"
+#include "reshard/reshard.h"
+
+namespace slicecheck::app {
+namespace {
+
+using layout::Kind;
+
+constexpr std::string_view refusal = "cannot run the bench";
+constexpr int warm_up = 2;
+
+int rounds_of(Level level) {
+  switch (level) {
+    case Level::smoke:
+      return 3;
+    case Level::ci:
+      return 15;
+    case Level::full:
+      return 50;
+    case Level::soak:
+      break;
+  }
+  return 200;
+}
+
+/// One thing that is timed: `bytes` are what a rate counts, `run` may bring its own milliseconds.
+struct Operation {
+  std::string name;
+  std::int64_t bytes = 0;
+  std::function<std::optional<double>()> run;
+  std::vector<double> milliseconds;  // of the slowest rank, one a round
+};
+
+/// What a series says: median, 95th percentile, coefficient of variation.
+struct Series {
+  double median = 0;
+  double p95 = 0;
+  double variation = 0;
+};
+
+Series series_of(std::vector<double> values) {
+  std::sort(values.begin(), values.end());
+  double sum = 0;
+  double squares = 0;
+  for (const double value : values) {
+    sum += value;
+    squares += value * value;
+  }
+  const auto count = static_cast<double>(values.size());
+  const double mean = sum / count;
+  const double variance = std::max(0.0, squares / count - mean * mean);
+  const std::size_t late = (values.size() * 95 + 99) / 100 - 1;
+  return {values[values.size() / 2], values[late], std::sqrt(variance) / mean};
+}
+
+std::int64_t peak_rss_bytes() {
+  rusage usage{};
+  getrusage(RUSAGE_SELF, &usage);
+  return std::int64_t{usage.ru_maxrss} * 1024;
+}
+
+double mebibytes(std::int64_t bytes) { return static_cast<double>(bytes) / 1048576.0; }
+
+/// The slowest rank's time. Collective.
+double slowest(group::Group& group, double mine) {
+  std::vector<double> all(static_cast<std::size_t>(group.size()));
+  group.share({reinterpret_cast<const std::uint8_t*>(&mine), sizeof mine},
+              {reinterpret_cast<std::uint8_t*>(all.data()), all.size() * sizeof mine});
+  return *std::max_element(all.begin(), all.end());
+}
+
+/// The tensors of a run: the stock, what a reshard made of it, and room to move one kind at a time.
+struct Buffers {
+  experts::StockExperts stock;
+  experts::TpExperts tp;
+  std::shared_ptr<std::uint8_t> packed;
+  std::shared_ptr<std::uint8_t> received;
+
+  std::uint8_t* of(Kind kind) const { return experts::tensor_of(stock, kind).data.get(); }
+  std::int64_t bytes(Kind kind) const { return experts::tensor_of(stock, kind).bytes(); }
+  std::int64_t all() const {
+    std::int64_t sum = 0;
+    for (const Kind kind : layout::kinds) sum += bytes(kind);
+    return sum;
+  }
+  std::int64_t largest() const { return bytes(Kind::w13); }
+};
+
+class Bench {
+ public:
+  Bench(Context& context, const Source& source)
+      : context_(context),
+        group_(context.group),
+        space_(group_.space()),
+        source_(source),
+        watch_(group_) {}
+
+  /// The part of this rank. Collective over the group.
+  report::Report run();
+
+ private:
+  Reason prepare();
+  void add_operations();
+  void add(std::string name, std::int64_t bytes, std::function<void(Kind)> each);
+  void add_pack();
+  void measure();
+  double median(std::string_view name) const;
+  report::Check check_of(const Operation& operation) const;
+  void add_bound(report::Check& check) const;
+  report::Check memory_check() const;
+
+  Context& context_;
+  group::Group& group_;
+  memory::Space& space_;
+  const Source& source_;
+  Stopwatch watch_;
+  Buffers buffers_;
+  std::vector<Operation> operations_;
+  std::int64_t transient_bytes_ = 0;
+  std::int64_t peak_bytes_ = 0;
+};
+
+// One reshard is made and judged before anything else is allocated: what is timed is right, and
+// the memory that it took is its own.
+Reason Bench::prepare() {
+  memory::DeviceSpace* const device = device_of(group_);
+  if (device != nullptr) device->peak_bytes();
+  buffers_.tp = reshard::reshard_nvfp4(buffers_.stock, group_, source_.shape.experts);
+  space_.synchronise();
+  if (device != nullptr) {
+    peak_bytes_ = device->peak_bytes();
+    transient_bytes_ = peak_bytes_ - 2 * buffers_.all();
+  } else {
+    peak_bytes_ = peak_rss_bytes();
+  }
+  for (std::shared_ptr<std::uint8_t>* room : {&buffers_.packed, &buffers_.received}) {
+    auto made = space_.allocate(buffers_.largest(), "room for one kind");
+    if (made.reason) return made.reason;
+    *room = *made;
+    space_.fill(room->get(), 1, buffers_.largest());
+  }
+  return {};
+}
+
+void Bench::add(std::string name, std::int64_t bytes, std::function<void(Kind)> each) {
+  operations_.push_back({std::move(name),
+                         bytes,
+                         [each = std::move(each)]() -> std::optional<double> {
+                           for (const Kind kind : layout::kinds) each(kind);
+                           return {};
+                         },
+                         {}});
+}
+
+void Bench::add_pack() {
+  const auto pack = [this](Kind kind) {
+    space_.pack(buffers_.packed.get(), buffers_.of(kind), kind, source_.shape);
+  };
+  for (const Kind kind : layout::kinds) {
+    operations_.push_back({fmt::format("pack.{}", layout::name(kind)),
+                           2 * buffers_.bytes(kind),
+                           [=]() -> std::optional<double> {
+                             pack(kind);
+                             return {};
+                           },
+                           {}});
+  }
+  add("pack", 2 * buffers_.all(), pack);
+}
+
+void Bench::add_operations() {
+  const layout::Shape& shape = source_.shape;
+  add("copy", 2 * buffers_.all(), [this](Kind kind) {
+    space_.copy(buffers_.packed.get(), buffers_.of(kind), buffers_.bytes(kind));
+  });
+  add_pack();
+  add("convert", 2 * buffers_.all(), [&, this](Kind kind) {
+    std::uint8_t* const from = buffers_.of(kind);
+    space_.convert(buffers_.packed.get(), kind, layout::stock_widths(shape),
+                   {from, from + buffers_.bytes(kind) / 2, from}, shape.experts_per_rank());
+  });
+  operations_.push_back({"verify",
+                         buffers_.all(),
+                         [&, this]() -> std::optional<double> {
+                           memory::DeviceSpace* const device = device_of(group_);
+                           double sum = 0;
+                           for (const Kind kind : layout::kinds) {
+                             space_.compare_payload(
+                                 experts::tensor_of(buffers_.tp, kind).data.get(),
+                                 {*source_.payload, kind, layout::stock_widths(shape), shape.tp,
+                                  group_.rank(), 0, shape.experts});
+                             if (device != nullptr) sum += device->comparison_milliseconds();
+                           }
+                           return device == nullptr ? std::nullopt : std::optional<double>(sum);
+                         },
+                         {}});
+  add("exchange", buffers_.all(), [this](Kind kind) {
+    group_.all_to_all(buffers_.received.get(), buffers_.packed.get(),
+                      buffers_.bytes(kind) / group_.size());
+  });
+  operations_.push_back({"reshard",
+                         buffers_.all(),
+                         [&, this]() -> std::optional<double> {
+                           reshard::reshard_nvfp4(buffers_.stock, group_, shape.experts);
+                           return {};
+                         },
+                         {}});
+}
+
+// Interleaved: a round runs each once, and all ranks start each together.
+void Bench::measure() {
+  const int rounds = rounds_of(context_.options.level);
+  for (int round = -warm_up; round < rounds; ++round) {
+    for (Operation& operation : operations_) {
+      space_.synchronise();
+      group_.least(0);
+      watch_.start();
+      const std::optional<double> own = operation.run();
+      const double mine = watch_.stop();
+      const double time = slowest(group_, own.value_or(mine));
+      if (round >= 0) operation.milliseconds.push_back(time);
+    }
+    context_.progress.step(round + warm_up + 1, rounds + warm_up);
+  }
+}
+
+double Bench::median(std::string_view name) const {
+  const auto at = std::find_if(operations_.begin(), operations_.end(),
+                               [&](const Operation& operation) { return operation.name == name; });
+  return series_of(at->milliseconds).median;
+}
+
+report::Check Bench::check_of(const Operation& operation) const {
+  const Series series = series_of(operation.milliseconds);
+  const double copied = 2e-6 * static_cast<double>(buffers_.all()) / median("copy");
+  const double rate = 1e-6 * static_cast<double>(operation.bytes) / series.median;
+  report::Check made;
+  made.id = "bench." + operation.name;
+  made.group = context_.group_number;
+  made.status = report::Status::passed;
+  made.compared = operation.bytes;
+  made.text = fmt::format("{:9.3f} ms, {:6.1f} GB/s, {:4.2f} of the copy", series.median, rate,
+                          rate / copied);
+  made.figures = {{"median_ms", series.median},
+                  {"p95_ms", series.p95},
+                  {"variation", series.variation},
+                  {"rounds", static_cast<std::int64_t>(operation.milliseconds.size())},
+                  {"gb_per_s", rate},
+                  {"of_the_copy", rate / copied}};
+  if (operation.name == "exchange") {
+    const double share = static_cast<double>(group_.size() - 1) / group_.size();
+    made.figures.emplace_back("bus_gb_per_s", rate * share);
+    made.text += fmt::format(", bus {:.1f} GB/s", rate * share);
+  }
+  if (operation.name == "reshard") add_bound(made);
+  return made;
+}
+
+// On a device: the raw exchange of the same bytes and 1.1 times the pack at the copy's rate; on the
+// host the exchange and the pack, and 10 %.
+void Bench::add_bound(report::Check& check) const {
+  const double raw = median("exchange");
+  const bool device = device_of(group_) != nullptr;
+  const double bound = device ? raw + 1.1 * median("copy") : 1.1 * (raw + median("pack"));
+  const double mine = median("reshard");
+  check.figures.emplace_back("bound_ms", bound);
+  check.figures.emplace_back("of_the_bound", mine / bound);
+  check.figures.emplace_back("of_the_exchange", mine / raw);
+  check.text += fmt::format(", bound {:.3f} ms: {:.2f} of it, {:.2f} of the exchange", bound,
+                            mine / bound, mine / raw);
+}
+
+report::Check Bench::memory_check() const {
+  report::Check made;
+  made.id = "bench.memory";
+  made.group = context_.group_number;
+  made.status = report::Status::passed;
+  made.compared = 2 * buffers_.all();
+  made.figures = {{"stock_and_result_bytes", 2 * buffers_.all()},
+                  {"largest_kind_bytes", buffers_.largest()}};
+  if (device_of(group_) != nullptr) {
+    made.figures.emplace_back("transient_bytes", transient_bytes_);
+    made.text = fmt::format("transient {:.1f} MiB, the largest kind {:.1f} MiB",
+                            mebibytes(transient_bytes_), mebibytes(buffers_.largest()));
+  } else {
+    made.figures.emplace_back("peak_rss_bytes", peak_bytes_);
+    made.text =
+        fmt::format("peak {:.1f} MiB of the process, stock + result + largest kind {:.1f} MiB",
+                    mebibytes(peak_bytes_), mebibytes(2 * buffers_.all() + buffers_.largest()));
+  }
+  return made;
+}
+
+report::Report Bench::run() {
+  context_.progress.phase("stock");
+  Result<experts::StockExperts> stock = stock_of(source_, group_.rank(), space_);
+  group::refuse_together(group_, stock.reason, refusal);
+  buffers_.stock = std::move(*stock);
+  context_.progress.phase("first reshard");
+  group::refuse_together(group_, prepare(), refusal);
+  const JudgedRank judged{buffers_.stock, buffers_.tp, group_.rank(), context_.group_number};
+  Result<Compared> found = compared(judged, source_, space_, context_.progress);
+  group::refuse_together(group_, found.reason, refusal);
+  report::Report mine;
+  mine.checks = std::move(found->checks);
+  mine.findings = named(context_, source_, found->evidence);
+  add_operations();
+  context_.progress.phase("measure");
+  measure();
+  if (group_.rank() == 0) {
+    for (const Operation& operation : operations_) mine.checks.push_back(check_of(operation));
+    mine.checks.push_back(memory_check());
+  }
+  mine.ranks = {{context_.world.rank(),
+                 context_.group_number,
+                 context_.place.host,
+                 device_text(group_),
+                 buffers_.stock.first_expert,
+                 {}}};
+  return mine;
+}
+
+report::Fields case_of(const Context& context, const Source& source) {
+  const layout::Shape& shape = source.shape;
+  return {{"experts", shape.experts},
+          {"hidden", shape.hidden},
+          {"intermediate", shape.intermediate},
+          {"tp", shape.tp},
+          {"slice", shape.slice()},
+          {"engine", std::string("collective")},
+          {"transport", std::string(context.group.name())},
+          {"payload", source.name},
+          {"seed", static_cast<std::int64_t>(context.options.seed)}};
+}
+
+/// qwen3-30b where no shape is given.
+Options shaped(Options options) {
+  ExpertOptions& experts = options.experts;
+  const bool given = experts.hidden != 0 || experts.intermediate != 0 || experts.experts != 0;
+  if (experts.model.empty() && !given) experts.model = "qwen3-30b";
+  return options;
+}
+
+}  // namespace
+
+report::Report bench_command(Context& context) {
+  Result<Source> source = source_of(shaped(context.options), context.group.size());
+  group::refuse_together(context.world, source.reason, refusal);
+  Reason uncut = layout::unsupported(source->shape);
+  if (!uncut) uncut = unshared(source->shape);
+  group::refuse_together(context.world, uncut, reshard::refusal);
+  report::Report mine = Bench(context, *source).run();
+  mine.run_case = case_of(context, *source);
+  return mine;
+}
+
+}  // namespace slicecheck::app
