@@ -68,6 +68,7 @@ using CommandBody = report::Report (*)(Context& context);
 
 report::Report reshard_command(Context& context);
 report::Report bench_command(Context& context);
+report::Report verify_command(Context& context);
 
 /// A view of a report that exists. Needs no ranks: returns the exit code.
 int report_command(const Options& options);

@@ -17,6 +17,8 @@ auto word_of(const std::map<std::string, T>& words) {
 
 const std::map<std::string, Transport> transports{
     {"local", Transport::local}, {"mpi", Transport::mpi}, {"nccl", Transport::nccl}};
+const std::map<std::string, Transport> host_transports{{"local", Transport::local},
+                                                       {"mpi", Transport::mpi}};
 const std::map<std::string, ProbeChoice> probe_choices{{"random", ProbeChoice::random},
                                                        {"exact", ProbeChoice::exact},
                                                        {"both", ProbeChoice::both},
@@ -91,6 +93,21 @@ void add_bench(CLI::App& app, Options& options) {
       ->transform(word_of(levels));
 }
 
+void add_verify(CLI::App& app, Options& options) {
+  CLI::App& command = *app.add_subcommand("verify", "judge dump folders, one a layer");
+  add_common(command, options);
+  command.add_option("DUMP", options.paths, "slicecheck-dump/1 folders")->required();
+  command
+      .add_option("--transport", options.transport,
+                  "local or mpi (default: mpi under a launcher, else local)")
+      ->transform(word_of(host_transports));
+  command.add_option("--ranks", options.ranks, "ranks of transport local (default 1)")
+      ->check(CLI::Range(1, 64));
+  command.add_option("--checkpoint", options.experts.checkpoint, "what the experts must be");
+  command.add_option("--layer", options.experts.layer,
+                     "which layer of the checkpoint (default: the manifest's)");
+}
+
 void add_report(CLI::App& app, Options& options) {
   CLI::App& command = *app.add_subcommand("report", "a report as a table");
   command.add_option("REPORT", options.paths, "a slicecheck-report/1 file")->required();
@@ -110,7 +127,7 @@ Reason contradiction(const Options& options) {
     if (experts.layer.empty() && options.command == "reshard") {
       return Reason("--checkpoint needs --layer");
     }
-  } else if (!experts.layer.empty() && options.command == "reshard") {
+  } else if (!experts.layer.empty()) {
     return Reason("--layer needs --checkpoint");
   }
   if (!experts.model.empty() && widths) {
@@ -146,6 +163,7 @@ Result<Options> parsed(int argc, const char* const* argv) {
   app.require_subcommand(1);
   add_reshard(app, options);
   add_bench(app, options);
+  add_verify(app, options);
   add_report(app, options);
   try {
     app.parse(argc, argv);

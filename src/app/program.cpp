@@ -22,9 +22,10 @@ struct CommandRow {
   CommandBody body;
 };
 
-constexpr std::array<CommandRow, 2> commands{{
+constexpr std::array<CommandRow, 3> commands{{
     {"bench", bench_command},
     {"reshard", reshard_command},
+    {"verify", verify_command},
 }};
 
 /// What was asked for, as options and as text to be compared over the ranks.
@@ -35,7 +36,12 @@ struct CommandLine {
   const engine::Lookup& engines;
 };
 
-constexpr int local_ranks_default = 4;
+/// Ranks of a run without a launcher where the options give no number: verify reads files, and one
+/// process does that for all ranks of a dump.
+int local_ranks(const Options& options) {
+  if (options.ranks > 0) return options.ranks;
+  return options.command == "verify" ? 1 : 4;
+}
 
 /// The whole command line of this rank, to be compared over the ranks.
 std::string joined(int argc, const char* const* argv) {
@@ -203,7 +209,7 @@ int run_ranks(const Result<Options>& options, const RankMain& body) {
   const Transport asked = options.reason ? Transport::automatic : options->transport;
   if (asked == Transport::local || (asked == Transport::automatic && !launched)) {
     if (options.reason) return run_local_ranks(1, body);
-    return run_local_ranks(options->ranks > 0 ? options->ranks : local_ranks_default, body);
+    return run_local_ranks(local_ranks(*options), body);
   }
   const Result<int> code = run_over_mpi(body);
   if (!code.reason) return *code;

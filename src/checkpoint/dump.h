@@ -5,7 +5,6 @@
 #pragma once
 
 #include "checkpoint/manifest.h"
-#include "checkpoint/safetensors.h"
 #include "experts/experts.h"
 
 namespace slicecheck::checkpoint {
@@ -22,19 +21,5 @@ Reason write_tp(const std::string& folder, std::int64_t rank, const experts::TpE
 
 /// The folder's manifest; a Reason names the file and the field.
 Result<Manifest> read_manifest(const std::string& folder);
-
-/// Rank `rank`'s stock as the manifest demands it, in host memory.
-/// Refuses when: a tensor is missing, has another type or other extents than the manifest says, or
-/// a scalar's values are not of one kind ([1], [Er] or [E] of equal bits for the gscales).
-Result<experts::StockExperts> read_stock(const std::string& folder, const Manifest& manifest,
-                                         std::int64_t rank);
-
-/// Rank `rank`'s tp experts, likewise.
-Result<experts::TpExperts> read_tp(const std::string& folder, const Manifest& manifest,
-                                   std::int64_t rank);
-
-/// "FOLDER/stock.rankR.safetensors".
-std::string stock_path(const std::string& folder, std::int64_t rank);
-std::string tp_path(const std::string& folder, std::int64_t rank);
 
 }  // namespace slicecheck::checkpoint

@@ -132,6 +132,14 @@ Reason contradiction(const Manifest& manifest) {
     return Reason(fmt::format("intermediate_plain: is {}, intermediate is {}",
                               manifest.plain.intermediate, shape.intermediate));
   }
+  // A block scale covers 16 elements: data cannot end inside one.
+  for (const auto& [name, value] : {std::pair("hidden_plain", manifest.plain.hidden),
+                                    std::pair("intermediate_plain", manifest.plain.intermediate)}) {
+    if (value % layout::sf_vec != 0 && value != shape.hidden && value != shape.intermediate) {
+      return Reason(
+          fmt::format("{}: is {}, expected a multiple of {}", name, value, layout::sf_vec));
+    }
+  }
   if (manifest.top_k && *manifest.top_k > shape.experts) {
     return Reason(fmt::format("top_k: is {} of {} experts", *manifest.top_k, shape.experts));
   }

@@ -1,0 +1,268 @@
+#include "checkpoint/dump_files.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <charconv>
+#include <filesystem>
+
+#include "checkpoint/in_quotes.h"
+
+namespace slicecheck::checkpoint {
+namespace {
+
+namespace fs = std::filesystem;
+using layout::Kind;
+
+Reason wrong(const Safetensors& file, std::string_view field, std::string_view why,
+             std::string_view cause = {}) {
+  return Reason(fmt::format("{}: {}: {}", file.name(), field, why), cause);
+}
+
+// The whole number that the metadata holds under `key`; nothing where there is none.
+Result<std::optional<std::int64_t>> number_in(const Safetensors& file, const std::string& key) {
+  const auto at = file.metadata().find(key);
+  if (at == file.metadata().end()) return std::optional<std::int64_t>();
+  std::int64_t value = 0;
+  const char* end = at->second.data() + at->second.size();
+  const auto [stop, failed] = std::from_chars(at->second.data(), end, value);
+  if (failed == std::errc() && stop == end && value >= 0) {
+    return std::optional<std::int64_t>(value);
+  }
+  return wrong(file, fmt::format("__metadata__: {}", key),
+               fmt::format("is {}, expected a whole number", in_quotes(at->second)));
+}
+
+// What a tensor of a dump must be.
+struct Due {
+  std::string_view name;
+  Element element = Element::u8;
+  Extents extents;
+};
+
+Reason unlike(const Safetensors& file, const TensorEntry& entry, const Due& due,
+              std::string_view cause = {}) {
+  return wrong(
+      file, due.name,
+      fmt::format("is {}, expected {} {}", text(entry), name(due.element), text(due.extents)),
+      cause);
+}
+
+// Why a tensor is not there as it must be. Block scales have causes of their own.
+Reason undue(const Safetensors& file, const Due& due, const Extents& of_all_or_local) {
+  const bool scale = due.element == Element::f32 || due.name.ends_with("_sf");
+  const TensorEntry* entry = file.find(due.name);
+  if (entry == nullptr) {
+    return wrong(file, due.name, "is missing", scale ? "scale-missing" : "");
+  }
+  if (entry->element == due.element && entry->extents == due.extents) return {};
+  const bool others = scale && entry->element == due.element && entry->extents == of_all_or_local;
+  return unlike(file, *entry, due, others ? "scale-extent-mismatch" : "");
+}
+
+Result<std::vector<float>> floats_in(const Safetensors& file, std::string_view name) {
+  const TensorEntry* entry = file.find(name);
+  std::vector<float> values(static_cast<std::size_t>(entry->bytes) / sizeof(float));
+  Reason reason = file.read(
+      *entry, 0, {reinterpret_cast<std::uint8_t*>(values.data()), values.size() * sizeof(float)});
+  if (reason) return reason;
+  return values;
+}
+
+Result<DumpScalars> scalars_in(const Safetensors& file, std::int64_t count, std::int64_t others) {
+  DumpScalars made;
+  for (const experts::Scalar scalar : experts::all_scalars) {
+    Reason reason = undue(file, {experts::name(scalar), Element::f32, {count}}, {others});
+    if (reason) return reason;
+    Result<std::vector<float>> values = floats_in(file, experts::name(scalar));
+    if (values.reason) return values.reason;
+    made[static_cast<std::size_t>(scalar)] = std::move(*values);
+  }
+  return made;
+}
+
+// A gscale: F32 [1], or [Er] or [E] of equal bits.
+Result<float> gscale_in(const Safetensors& file, std::string_view name,
+                        const layout::Shape& shape) {
+  const TensorEntry* entry = file.find(name);
+  if (entry == nullptr) return wrong(file, name, "is missing", "scale-missing");
+  const std::int64_t held = entry->extents.size() == 1 ? entry->extents[0] : 0;
+  const bool fits = held == 1 || held == shape.experts_per_rank() || held == shape.experts;
+  if (entry->element != Element::f32 || held < 1 || !fits) {
+    return wrong(file, name,
+                 fmt::format("is {}, expected F32 [1], [{}] or [{}]", text(*entry),
+                             shape.experts_per_rank(), shape.experts));
+  }
+  const Result<std::vector<float>> values = floats_in(file, name);
+  if (values.reason) return values.reason;
+  for (std::size_t e = 1; e < values->size(); ++e) {
+    if (std::memcmp(&(*values)[e], values->data(), sizeof(float)) != 0) {
+      return wrong(file, name, fmt::format("value {} has other bits than value 0", e));
+    }
+  }
+  return values->front();
+}
+
+Result<ByteVector> part_of(const Safetensors& file, Kind kind, std::int64_t at) {
+  const TensorEntry* entry = file.find(layout::name(kind));
+  const std::int64_t each = entry->bytes / entry->extents[0];
+  ByteVector bytes(each);
+  Reason reason = file.read(*entry, at * each, bytes);
+  if (reason) return reason;
+  return bytes;
+}
+
+// The extents of a tp tensor that was cut along its other axis, or not at all.
+bool is_otherwise_cut(Kind kind, const layout::Shape& shape, const Extents& extents) {
+  const layout::Matrix whole = layout::matrix(kind, layout::stock_widths(shape));
+  const bool rows_due = layout::is_w13(kind);
+  const Extents other_axis{shape.experts, rows_due ? whole.rows : whole.rows / shape.tp,
+                           rows_due ? whole.row_bytes / shape.tp : whole.row_bytes};
+  return extents == other_axis || extents == Extents{shape.experts, whole.rows, whole.row_bytes};
+}
+
+Reason contradicted(const Safetensors& file, const layout::Shape& shape) {
+  for (const auto& [key, due] :
+       {std::pair<std::string, std::int64_t>{"intermediate", shape.slice()},
+        {"num_experts", shape.experts}}) {
+    const Result<std::optional<std::int64_t>> value = number_in(file, key);
+    if (value.reason) return value.reason;
+    if (*value && **value != due) {
+      return wrong(file, fmt::format("__metadata__: {}", key),
+                   fmt::format("is {}, expected {}", **value, due));
+    }
+  }
+  return {};
+}
+
+struct PartCount {
+  std::int64_t there = 0;
+  std::string missing;
+};
+
+PartCount count_of(const std::string& folder, std::int64_t world,
+                   std::string (*path)(const std::string&, std::int64_t)) {
+  PartCount made;
+  for (std::int64_t rank = 0; rank < world; ++rank) {
+    std::error_code failed;
+    const std::string file = path(folder, rank);
+    if (fs::symlink_status(file, failed).type() != fs::file_type::not_found) {
+      ++made.there;
+    } else if (made.missing.empty()) {
+      made.missing = file;
+    }
+  }
+  return made;
+}
+
+}  // namespace
+
+std::string stock_path(const std::string& folder, std::int64_t rank) {
+  return fmt::format("{}/stock.rank{}.safetensors", folder, rank);
+}
+
+std::string tp_path(const std::string& folder, std::int64_t rank) {
+  return fmt::format("{}/tp.rank{}.safetensors", folder, rank);
+}
+
+std::string probe_path(const std::string& folder, std::int64_t rank) {
+  return fmt::format("{}/probe.rank{}.safetensors", folder, rank);
+}
+
+Result<DumpParts> dump_parts(const std::string& folder, const Manifest& manifest) {
+  const std::array<PartCount, 3> parts{count_of(folder, manifest.world, stock_path),
+                                       count_of(folder, manifest.world, tp_path),
+                                       count_of(folder, manifest.world, probe_path)};
+  for (const PartCount& part : parts) {
+    if (part.there != 0 && part.there != manifest.world) {
+      return Reason(fmt::format("{}: is missing, the manifest's world is {}", shown(part.missing),
+                                manifest.world));
+    }
+  }
+  return DumpParts{parts[0].there > 0, parts[1].there > 0, parts[2].there > 0};
+}
+
+Result<DumpStock> DumpStock::open(const std::string& folder, const Manifest& manifest,
+                                  std::int64_t rank) {
+  const layout::Shape& shape = manifest.shape;
+  Result<Safetensors> opened = Safetensors::open(stock_path(folder, rank));
+  if (opened.reason) return opened.reason;
+  const Safetensors& file = *opened;
+  for (const Kind kind : layout::kinds) {
+    const Element element = layout::is_scale(kind) ? Element::f8_e4m3 : Element::u8;
+    const Extents due = experts::stock_extents(kind, shape);
+    Reason reason =
+        undue(file, {layout::name(kind), element, due}, {shape.experts, due[1], due[2]});
+    if (reason) return reason;
+  }
+  Result<DumpScalars> scalars = scalars_in(file, shape.experts_per_rank(), shape.experts);
+  if (scalars.reason) return scalars.reason;
+  const Result<float> a1 = gscale_in(file, "a1_gscale", shape);
+  if (a1.reason) return a1.reason;
+  const Result<float> a2 = gscale_in(file, "a2_gscale", shape);
+  if (a2.reason) return a2.reason;
+  const Result<std::optional<std::int64_t>> first = number_in(file, "first_expert");
+  if (first.reason) return first.reason;
+  if (!*first) return wrong(file, "__metadata__: first_expert", "is missing");
+  DumpStock made;
+  made.scalars_ = std::move(*scalars);
+  made.first_expert_ = **first;
+  made.a1_gscale_ = *a1;
+  made.a2_gscale_ = *a2;
+  made.file_ = std::move(*opened);
+  return made;
+}
+
+Result<ByteVector> DumpStock::bytes(Kind kind, std::int64_t local) const {
+  return part_of(*file_, kind, local);
+}
+
+Result<experts::ConvertedExpert> DumpStock::expert(std::int64_t local,
+                                                   const layout::Widths& widths) const {
+  experts::ConvertedExpert made;
+  made.widths = widths;
+  for (const Kind kind : layout::kinds) {
+    Result<ByteVector> part = bytes(kind, local);
+    if (part.reason) return part.reason;
+    experts::bytes_of(made, kind) = std::move(*part);
+  }
+  return made;
+}
+
+Result<DumpTp> DumpTp::open(const std::string& folder, const Manifest& manifest,
+                            std::int64_t rank) {
+  const layout::Shape& shape = manifest.shape;
+  Result<Safetensors> opened = Safetensors::open(tp_path(folder, rank));
+  if (opened.reason) return opened.reason;
+  DumpTp made;
+  for (const Kind kind : layout::kinds) {
+    const TensorEntry* entry = opened->find(layout::name(kind));
+    const bool as_e4m3 =
+        layout::is_scale(kind) && entry != nullptr && entry->element == Element::f8_e4m3;
+    const Element element = as_e4m3 ? Element::f8_e4m3 : Element::u8;
+    const Extents due = experts::final_extents(kind, shape);
+    if (entry != nullptr && entry->element == element && entry->extents != due &&
+        is_otherwise_cut(kind, shape, entry->extents)) {
+      made.otherwise_cut_[static_cast<std::size_t>(kind)] = true;
+      continue;
+    }
+    Reason reason = undue(*opened, {layout::name(kind), element, due},
+                          {shape.experts_per_rank(), due[1], due[2]});
+    if (reason) return reason;
+  }
+  Result<DumpScalars> scalars = scalars_in(*opened, shape.experts, shape.experts_per_rank());
+  if (scalars.reason) return scalars.reason;
+  Reason reason = contradicted(*opened, shape);
+  if (reason) return reason;
+  made.scalars_ = std::move(*scalars);
+  made.file_ = std::move(*opened);
+  return made;
+}
+
+std::string DumpTp::extents(Kind kind) const { return text(*file_->find(layout::name(kind))); }
+
+Result<ByteVector> DumpTp::bytes(Kind kind, std::int64_t expert) const {
+  return part_of(*file_, kind, expert);
+}
+
+}  // namespace slicecheck::checkpoint
