@@ -1,6 +1,7 @@
 #include "verify/judge.h"
 
 #include <algorithm>
+#include <tuple>
 
 #include "base/must.h"
 
@@ -104,7 +105,8 @@ void Judge::explain(WrongTensor& made, const Differing& differing, bool scales_j
     made.explained = made.differing;
     return;
   }
-  if (other_payload(made, differing) || drifted(made, differing)) return;
+  // A scale shifted by a constant looks like one of another seed: the drift is tried first.
+  if (drifted(made, differing) || other_payload(made, differing)) return;
   if (!constant.at.empty()) {
     found = best_map(made.target, rest);
     made.causes.add(Cause::never_written);
@@ -268,30 +270,41 @@ std::vector<Map> Judge::candidates(const Target& target, const Differing& differ
   return sorted;
 }
 
+std::optional<Judge::Found> Judge::tried(const Target& target, const Map& map,
+                                         const Differing& differing) {
+  Found found{map, causes_of(target, map), {}, {}, 0, 0};
+  found.bytes = mapped(reference_.layer(), target, map, reference_.whole(map.expert));
+  for (const std::uint32_t at : differing.at) {
+    found.unexplained += found.bytes[at] != differing.got[at];
+  }
+  for (std::size_t at = 0; at < found.bytes.size(); ++at) {
+    found.missed += found.bytes[at] != differing.got[at];
+  }
+  // What fits a few bytes must fit the whole tensor.
+  if (differing.at.size() < few_bytes && found.missed > 0) return {};
+  return found;
+}
+
+// The least unexplained; a map of the whole tensor before one of a part of it; the fewest causes.
 std::optional<Judge::Found> Judge::best_map(const Target& target, const Differing& differing) {
-  const Case& layer = reference_.layer();
   constexpr int builds_max = 48;
+  const auto worth = [](const Found& found) {
+    return std::make_tuple(found.unexplained, found.missed > 0, found.causes.count(), found.missed);
+  };
   std::optional<Found> best;
   int builds = 0;
   for (const Map& map : candidates(target, differing)) {
     const Causes causes = causes_of(target, map);
     if (causes.count() == 0) continue;
-    if (best && best->unexplained == 0 && causes.count() > best->causes.count()) break;
+    if (best && best->missed == 0 && causes.count() > best->causes.count()) break;
     if (++builds > builds_max) break;
-    Found found{map, causes, {}, mapped(layer, target, map, reference_.whole(map.expert)), 0};
-    for (const std::uint32_t at : differing.at) {
-      found.unexplained += found.bytes[at] != differing.got[at];
-    }
-    // What fits a few bytes must fit the whole tensor.
-    if (differing.at.size() < few_bytes &&
-        !std::equal(found.bytes.begin(), found.bytes.end(), differing.got.begin())) {
-      continue;
-    }
-    if (best && found.unexplained == best->unexplained && causes.count() == best->causes.count()) {
+    std::optional<Found> found = tried(target, map, differing);
+    if (!found) continue;
+    if (best && worth(*found) == worth(*best)) {
       if (causes != best->causes) best->alternatives = best->alternatives.either(causes);
-      continue;
+    } else if (!best || worth(*found) < worth(*best)) {
+      best = std::move(found);
     }
-    if (!best || found.unexplained < best->unexplained) best = std::move(found);
   }
   if (!best) return {};
   const auto count = static_cast<double>(differing.at.size());

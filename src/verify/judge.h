@@ -32,6 +32,7 @@ class Judge {
     Causes alternatives;
     ByteVector bytes;
     std::int64_t unexplained = 0;  // differing bytes that it does not give
+    std::int64_t missed = 0;       // bytes of the whole tensor that it does not give
   };
 
   void explain(WrongTensor& made, const Differing& differing, bool scales_judged);
@@ -41,6 +42,7 @@ class Judge {
   std::vector<Map> maps_of(const Target& target);
   std::vector<std::int64_t> candidate_experts(const Target& target, const Differing& differing);
   std::vector<Map> candidates(const Target& target, const Differing& differing);
+  std::optional<Found> tried(const Target& target, const Map& map, const Differing& differing);
   std::optional<Found> best_map(const Target& target, const Differing& differing);
   bool other_payload(WrongTensor& made, const Differing& differing);
   bool other_payload_scales(WrongTensor& made, const Differing& differing);

@@ -45,6 +45,7 @@ std::vector<WrongTensor> standing(const Subject& subject, const Evidence& eviden
       if (cut != cuts.end() && cut->second == one.digest) continue;
       const std::int64_t holder = target.expert / subject.layer.shape.experts_per_rank();
       const WrongTensor* stock = at(all, {Side::stock, target.kind, holder, target.expert});
+      if (stock != nullptr && one.differing == 0) continue;  // the stock's scales, cut
       if (stock != nullptr) {
         Causes own = one.causes;
         for (const Cause cause : stock->causes.list()) own.remove(cause);
@@ -139,6 +140,24 @@ void join_drifts(const Subject& subject, std::vector<WrongTensor>& wrong) {
 
 using Group = std::tuple<Side, Cause, std::uint64_t>;
 
+// Where a group's places are said. Some faults leave places between them as they are: the middle of
+// an order, or what an exchange of axes maps to itself.
+std::vector<Widely> statements(const Subject& subject, const Group& group,
+                               const std::vector<const WrongTensor*>& members,
+                               const std::set<Place>& places) {
+  const layout::Shape& shape = subject.layer.shape;
+  if (std::get<Cause>(group) == Cause::placement_round_robin) {
+    Widely all = at_once(shape, places);
+    all.experts.clear();
+    return {all};
+  }
+  const bool exchanged =
+      std::get<Cause>(group) == Cause::wrong_slice &&
+      std::all_of(members.begin(), members.end(), [](auto* one) { return one->axes_exchanged; });
+  if (exchanged) return {at_once(shape, places)};
+  return widely(shape, std::get<Side>(group), places);
+}
+
 report::Finding finding(const Subject& subject, const std::vector<WrongTensor>& wrong,
                         const Group& group, const std::vector<Kind>& kinds, const Widely& where) {
   const auto& [side, cause, parameter] = group;
@@ -192,7 +211,7 @@ std::vector<report::Finding> findings(const Subject& subject, const Evidence& ev
   std::vector<report::Finding> made;
   for (const auto& [group, members] : groups) {
     for (const auto& [places, kinds] : by_places(members)) {
-      for (const Widely& where : widely(subject.layer.shape, std::get<Side>(group), places)) {
+      for (const Widely& where : statements(subject, group, members, places)) {
         made.push_back(finding(subject, wrong, group, kinds, where));
       }
     }

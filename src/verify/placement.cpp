@@ -111,6 +111,7 @@ void name_transposed(const layout::Shape& shape, std::vector<WrongTensor>& wrong
   for (const layout::Kind kind : layout::kinds) {
     bool all = true;
     bool slices = false;
+    bool experts = false;
     const auto moved = [&](const WrongTensor& one) {
       return one.target.side == Side::tp && one.target.kind == kind &&
              (one.causes.has(Cause::placement_permuted) || one.causes.has(Cause::wrong_slice));
@@ -119,12 +120,14 @@ void name_transposed(const layout::Shape& shape, std::vector<WrongTensor>& wrong
       if (!moved(one)) continue;
       all = all && is_transposed(one, shape);
       slices = slices || one.causes.has(Cause::wrong_slice);
+      experts = experts || one.causes.has(Cause::placement_permuted);
     }
-    if (!all || !slices) continue;
+    if (!all || !slices || !experts) continue;
     for (WrongTensor& one : wrong) {
       if (!moved(one)) continue;
       one.causes.remove(Cause::placement_permuted);
       one.causes.add(Cause::wrong_slice);
+      one.axes_exchanged = true;
     }
   }
 }

@@ -68,4 +68,16 @@ std::vector<Widely> widely(const layout::Shape& shape, Side side, const std::set
   return made;
 }
 
+Widely at_once(const layout::Shape& shape, const std::set<Place>& places) {
+  Numbers ranks;
+  Numbers experts;
+  for (const Place& place : places) {
+    ranks.insert(place.rank);
+    experts.insert(place.expert);
+  }
+  return {unless_all(ranks, shape.tp),
+          unless_all(experts, shape.experts),
+          {places.begin(), places.end()}};
+}
+
 }  // namespace slicecheck::verify

@@ -25,4 +25,8 @@ struct Widely {
 /// rank, one statement says any set.
 std::vector<Widely> widely(const layout::Shape& shape, Side side, const std::set<Place>& places);
 
+/// One statement about all ranks and experts that have a place in `places`: of a fault that leaves
+/// some places between them as they are.
+Widely at_once(const layout::Shape& shape, const std::set<Place>& places);
+
 }  // namespace slicecheck::verify

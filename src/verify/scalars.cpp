@@ -438,13 +438,15 @@ void add(const Subject& subject, Side side, const std::vector<const Wrong*>& wro
   std::map<Name, std::set<Place>> places;
   for (const Wrong* one : wrong) {
     std::set<Place>& mine = places[one->name];
-    if (one->expert >= 0) {
-      mine.insert({one->rank, one->expert});
-      continue;
-    }
     const std::int64_t held = subject.layer.shape.experts_per_rank();
-    for (std::int64_t e = one->rank * held; e < (one->rank + 1) * held; ++e) {
-      mine.insert({one->rank, e});
+    if (one->flaw == Flaw::not_gathered) {
+      for (std::int64_t e = 0; e < subject.layer.shape.experts; ++e) mine.insert({one->rank, e});
+    } else if (one->expert >= 0) {
+      mine.insert({one->rank, one->expert});
+    } else {
+      for (std::int64_t e = one->rank * held; e < (one->rank + 1) * held; ++e) {
+        mine.insert({one->rank, e});
+      }
     }
   }
   std::map<std::set<Place>, std::vector<Name>> names;

@@ -98,8 +98,9 @@ struct WrongTensor {
   bool seed_known = false;
   bool histogram_kept = false;
   bool same_in_every_row = false;
-  std::uint8_t value = 0;  // constant byte, or the one xor of all differing bytes
-  std::uint8_t shown = 0;  // bytes of want and got
+  bool axes_exchanged = false;  // a wrong slice by the transposed receive buffer
+  std::uint8_t value = 0;       // constant byte, or the one xor of all differing bytes
+  std::uint8_t shown = 0;       // bytes of want and got
   std::array<std::uint8_t, 16> want{};
   std::array<std::uint8_t, 16> got{};
   TracedOrigin origin;
