@@ -204,7 +204,7 @@ void Bench::add_operations() {
                            return device == nullptr ? std::nullopt : std::optional<double>(sum);
                          },
                          {}});
-  add("exchange", buffers_.all(), [this](Kind kind) {
+  add("all_to_all", buffers_.all(), [this](Kind kind) {
     group_.all_to_all(buffers_.received.get(), buffers_.packed.get(),
                       buffers_.bytes(kind) / group_.size());
   });
@@ -257,7 +257,7 @@ report::Check Bench::check_of(const Operation& operation) const {
                   {"rounds", static_cast<std::int64_t>(operation.milliseconds.size())},
                   {"gb_per_s", rate},
                   {"of_the_copy", rate / copied}};
-  if (operation.name == "exchange") {
+  if (operation.name == "all_to_all") {
     const double share = static_cast<double>(group_.size() - 1) / group_.size();
     made.figures.emplace_back("bus_gb_per_s", rate * share);
     made.text += fmt::format(", bus {:.1f} GB/s", rate * share);
@@ -269,14 +269,14 @@ report::Check Bench::check_of(const Operation& operation) const {
 // On a device: the raw exchange of the same bytes and 1.1 times the pack at the copy's rate; on the
 // host the exchange and the pack, and 10 %.
 void Bench::add_bound(report::Check& check) const {
-  const double raw = median("exchange");
+  const double raw = median("all_to_all");
   const bool device = device_of(group_) != nullptr;
   const double bound = device ? raw + 1.1 * median("copy") : 1.1 * (raw + median("pack"));
   const double mine = median("reshard");
   check.figures.emplace_back("bound_ms", bound);
   check.figures.emplace_back("of_the_bound", mine / bound);
-  check.figures.emplace_back("of_the_exchange", mine / raw);
-  check.text += fmt::format(", bound {:.3f} ms: {:.2f} of it, {:.2f} of the exchange", bound,
+  check.figures.emplace_back("of_the_all_to_all", mine / raw);
+  check.text += fmt::format(", bound {:.3f} ms: {:.2f} of it, {:.2f} of the all-to-all", bound,
                             mine / bound, mine / raw);
 }
 

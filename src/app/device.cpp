@@ -1,11 +1,9 @@
 #include "app/device.h"
 
-#include "group/nccl/nccl_group.h"
-
 namespace slicecheck::app {
 
 memory::DeviceSpace* device_of(group::Group& group) {
-  return group.name() == "nccl" ? &group::device_space_of(group) : nullptr;
+  return dynamic_cast<memory::DeviceSpace*>(&group.space());
 }
 
 std::string device_text(group::Group& group) {

@@ -10,9 +10,9 @@
 namespace slicecheck::app {
 namespace {
 
-constexpr std::array<std::string_view, 7> machine_causes{
-    "out-of-memory",  "duplicate-gpu", "world-of-one",  "version-skew",
-    "count-overflow", "size-mismatch", "limits-too-low"};
+constexpr std::array<std::string_view, 8> machine_causes{
+    "no-device",    "out-of-memory",  "duplicate-gpu", "world-of-one",
+    "version-skew", "count-overflow", "size-mismatch", "limits-too-low"};
 
 // The faults that refuse (exit code 3) when they are found in the stock.
 constexpr std::array<std::string_view, 5> refusing_causes{

@@ -47,6 +47,14 @@ class Group {
   virtual void all_to_all(std::uint8_t* received, const std::uint8_t* sent,
                           std::int64_t block_bytes) = 0;
 
+  /// all_to_all for ranks whose own block lies in `received` already, where it stays. The own block
+  /// of `sent` may be written. Collective.
+  virtual void all_to_others(std::uint8_t* received, std::uint8_t* sent, std::int64_t block_bytes) {
+    const std::int64_t own = rank() * block_bytes;
+    space().copy(sent + own, received + own, block_bytes);
+    all_to_all(received, sent, block_bytes);
+  }
+
   /// Block s of `received` is rank s's `sent`, `block_bytes` bytes each. Collective.
   virtual void all_gather(std::uint8_t* received, const std::uint8_t* sent,
                           std::int64_t block_bytes) = 0;

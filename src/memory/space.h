@@ -54,6 +54,17 @@ struct PlainSource {
   const std::uint8_t* down = nullptr;
 };
 
+/// Where a cut goes: slices of all ranks to `to`, slice `own` (none: -1) to `own_to` instead.
+struct Packed {
+  Packed(std::uint8_t* all) : to(all) {}  // NOLINT(google-explicit-constructor)
+  Packed(std::uint8_t* all, std::int64_t own_slice, std::uint8_t* own_place)
+      : to(all), own(own_slice), own_to(own_place) {}
+
+  std::uint8_t* to = nullptr;
+  std::int64_t own = -1;
+  std::uint8_t* own_to = nullptr;
+};
+
 /// One space of memory. Pointers given to a space are that space's; `Bytes` are host bytes.
 /// Operations are ordered one after another; those that return a value have ended when they return.
 /// Memory is given back in that order too: a buffer may be let go while operations still read it.
@@ -90,7 +101,7 @@ class Space {
                        const PlainSource& from, std::int64_t experts) = 0;
 
   /// Packs a stock tensor [Er, ...] into [tp, Er, slice bytes]: entry d is slice d of every expert.
-  virtual void pack(std::uint8_t* to, const std::uint8_t* stock, layout::Kind kind,
+  virtual void pack(const Packed& to, const std::uint8_t* stock, layout::Kind kind,
                     const layout::Shape& shape) = 0;
 
   /// How two runs of `bytes` bytes differ.

@@ -83,32 +83,43 @@ Reason allocate(Tensor& tensor, std::string_view purpose, memory::Space& space) 
   return made.reason;
 }
 
-/// One kind's final tensor. The packed copy is the only one beside stock and result, and is gone
-/// when the next kind begins. Collective.
-Tensor exchanged(const experts::StockExperts& stock, layout::Kind kind, const layout::Shape& shape,
-                 group::Group& group) {
-  memory::Space& space = group.space();
-  const Tensor& local = experts::tensor_of(stock, kind);
-  Tensor received = empty_tensor(Dtype::u8, experts::final_extents(kind, shape));
-  Tensor packed = empty_tensor(Dtype::u8, local.extents);
-  Reason reason = allocate(received, fmt::format("tp {}", layout::name(kind)), space);
-  if (!reason) reason = allocate(packed, fmt::format("packed {}", layout::name(kind)), space);
-  group::refuse_together(group, reason, refusal);
-  space.pack(packed.data.get(), local.data.get(), kind, shape);
-  group.all_to_all(received.data.get(), packed.data.get(), local.bytes() / group.size());
-  return received;  // the space gives packed back in the order of its operations
+/// What a rank's result needs, and the one packed tensor beside it: of the largest kind, used by
+/// each kind in turn.
+struct Room {
+  experts::TpExperts tp;
+  Tensor packed;
+};
+
+/// Everything that will be written, before anything is: the ranks agree on it once, and no kind
+/// waits for the host between two of its steps.
+Reason allocate(Room& room, const layout::Shape& shape, memory::Space& space) {
+  Reason reason;
+  for (const layout::Kind kind : layout::kinds) {
+    Tensor& tensor = experts::tensor_of(room.tp, kind);
+    tensor = empty_tensor(Dtype::u8, experts::final_extents(kind, shape));
+    if (!reason) reason = allocate(tensor, fmt::format("tp {}", layout::name(kind)), space);
+  }
+  for (const experts::Scalar scalar : experts::all_scalars) {
+    Tensor& tensor = experts::tensor_of(room.tp, scalar);
+    tensor = empty_tensor(Dtype::f32, {shape.experts});
+    if (!reason) reason = allocate(tensor, fmt::format("tp {}", experts::name(scalar)), space);
+  }
+  room.packed = empty_tensor(Dtype::u8, experts::stock_extents(layout::Kind::w13, shape));
+  if (!reason) reason = allocate(room.packed, "the packed w13", space);
+  return reason;
 }
 
-/// One scalar of all experts, in global order. Collective.
-Tensor gathered(const experts::StockExperts& stock, experts::Scalar scalar,
-                const layout::Shape& shape, group::Group& group) {
-  const Tensor& local = experts::tensor_of(stock, scalar);
-  Tensor received = empty_tensor(Dtype::f32, {shape.experts});
-  const Reason reason =
-      allocate(received, fmt::format("tp {}", experts::name(scalar)), group.space());
-  group::refuse_together(group, reason, refusal);
-  group.all_gather(received.data.get(), local.data.get(), local.bytes());
-  return received;
+/// One kind's exchange. The rank's own slice goes straight to its place: only what others hold
+/// travels. Collective.
+void exchange(const Room& room, const experts::StockExperts& stock, layout::Kind kind,
+              group::Group& group) {
+  const layout::Shape shape = experts::shape_of(stock, group.size());
+  const Tensor& local = experts::tensor_of(stock, kind);
+  std::uint8_t* const received = experts::tensor_of(room.tp, kind).data.get();
+  const std::int64_t block = local.bytes() / group.size();
+  group.space().pack({room.packed.data.get(), group.rank(), received + group.rank() * block},
+                     local.data.get(), kind, shape);
+  group.all_to_others(received, room.packed.data.get(), block);
 }
 
 }  // namespace
@@ -123,17 +134,18 @@ experts::TpExperts reshard_nvfp4(const experts::StockExperts& stock, group::Grou
   group::refuse_together(group, not_finite_positive(stock, group.space()), refusal);
   group::refuse_together(group, check_global_scales(stock, group), refusal);
 
-  experts::TpExperts made;
-  for (const layout::Kind kind : layout::kinds) {
-    experts::tensor_of(made, kind) = exchanged(stock, kind, shape, group);
-  }
+  Room room;
+  group::refuse_together(group, allocate(room, shape, group.space()), refusal);
+  for (const layout::Kind kind : layout::kinds) exchange(room, stock, kind, group);
   for (const experts::Scalar scalar : experts::all_scalars) {
-    experts::tensor_of(made, scalar) = gathered(stock, scalar, shape, group);
+    const Tensor& local = experts::tensor_of(stock, scalar);
+    group.all_gather(experts::tensor_of(room.tp, scalar).data.get(), local.data.get(),
+                     local.bytes());
   }
   group.space().synchronise();
-  made.intermediate = shape.slice();
-  made.num_experts = num_experts;
-  return made;
+  room.tp.intermediate = shape.slice();
+  room.tp.num_experts = num_experts;
+  return std::move(room.tp);
 }
 
 }  // namespace slicecheck::reshard

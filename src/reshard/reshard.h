@@ -27,8 +27,8 @@ inline constexpr std::string_view refusal = "Expert TP cannot reshard the stock 
 /// Refuses when: a rank's experts are unsupported, misplaced or without data; H, I or the number of
 /// experts differ across ranks; a scale is not a finite positive normal number; a global input
 /// scale differs across ranks in any bit; memory is out. All ranks refuse together, whatever is
-/// wrong. Cost: one all-to-all a kind, three all-gathers; one packed tensor beside stock and
-/// result.
+/// wrong. Cost: one all-to-all a kind (of what others hold), three all-gathers; one packed tensor,
+/// of the largest kind, beside stock and result.
 experts::TpExperts reshard_nvfp4(const experts::StockExperts& stock, group::Group& group,
                                  std::int64_t num_experts);
 

@@ -16,10 +16,20 @@ using GlobalBits = std::array<std::uint32_t, 2>;
 
 constexpr std::array<std::string_view, 2> global_names{"a1_gscale", "a2_gscale"};
 
-std::vector<float> values(const Tensor& tensor, memory::Space& space) {
-  std::vector<float> made(count(tensor.extents));
+/// The values of F32 tensors, one after another, brought to the host in one transfer.
+Result<std::vector<float>> values(const std::vector<const Tensor*>& tensors, memory::Space& space) {
+  std::int64_t bytes = 0;
+  for (const Tensor* tensor : tensors) bytes += tensor->bytes();
+  auto room = space.allocate(bytes, "scalars in a row");
+  if (room.reason) return room.reason;
+  std::int64_t at = 0;
+  for (const Tensor* tensor : tensors) {
+    space.copy(room->get() + at, tensor->data.get(), tensor->bytes());
+    at += tensor->bytes();
+  }
+  std::vector<float> made(bytes / size(Dtype::f32));
   space.download({reinterpret_cast<std::uint8_t*>(made.data()), made.size() * sizeof(float)},
-                 tensor.data.get());
+                 room->get());
   return made;
 }
 
@@ -42,6 +52,12 @@ Reason flawed(std::string_view name, float value) {
   return Reason(
       fmt::format("{} is {}: {}, expected a finite positive normal number", name, why, text(value)),
       "scale-not-finite-positive");
+}
+
+/// The name is put together only where something is wrong: this runs once a scalar of each expert.
+Reason flawed(std::string_view name, std::int64_t expert, float value) {
+  if (flaw(value).empty()) return {};
+  return flawed(fmt::format("{} of expert {}", name, expert), value);
 }
 
 Reason flawed_global(const GlobalBits& bits) {
@@ -76,10 +92,14 @@ Reason differing(const std::vector<GlobalBits>& all, int rank) {
 }  // namespace
 
 Reason check_global_scales(const experts::StockExperts& stock, group::Group& group) {
-  const GlobalBits mine{
-      std::bit_cast<std::uint32_t>(values(stock.a1_gscale, group.space()).front()),
-      std::bit_cast<std::uint32_t>(values(stock.a2_gscale, group.space()).front())};
+  const Result<std::vector<float>> held =
+      values({&stock.a1_gscale, &stock.a2_gscale}, group.space());
+  // A rank that cannot read its scales takes part all the same.
+  const GlobalBits mine = held.reason ? GlobalBits{}
+                                      : GlobalBits{std::bit_cast<std::uint32_t>((*held)[0]),
+                                                   std::bit_cast<std::uint32_t>((*held)[1])};
   const std::vector<GlobalBits> all = shared(group, mine);
+  if (held.reason) return held.reason;
   const bool sound = std::all_of(all.begin(), all.end(), [](const GlobalBits& bits) {
     return !static_cast<bool>(flawed_global(bits));
   });
@@ -87,21 +107,22 @@ Reason check_global_scales(const experts::StockExperts& stock, group::Group& gro
 }
 
 Reason not_finite_positive(const experts::StockExperts& stock, memory::Space& space) {
-  for (const auto& [name, tensor] :
-       {std::pair{global_names[0], &stock.a1_gscale}, {global_names[1], &stock.a2_gscale}}) {
-    Reason reason = flawed(name, values(*tensor, space).front());
-    if (reason) return reason;
-  }
+  std::vector<const Tensor*> tensors{&stock.a1_gscale, &stock.a2_gscale};
   for (const experts::Scalar scalar : experts::all_scalars) {
-    const std::vector<float> held = values(experts::tensor_of(stock, scalar), space);
-    for (std::size_t i = 0; i < held.size(); ++i) {
-      const std::int64_t expert = stock.first_expert + static_cast<std::int64_t>(i);
-      Reason reason =
-          flawed(fmt::format("{} of expert {}", experts::name(scalar), expert), held[i]);
+    tensors.push_back(&experts::tensor_of(stock, scalar));
+  }
+  const Result<std::vector<float>> held = values(tensors, space);
+  if (held.reason) return held.reason;
+  Reason reason = flawed_global(
+      {std::bit_cast<std::uint32_t>((*held)[0]), std::bit_cast<std::uint32_t>((*held)[1])});
+  std::size_t at = global_names.size();
+  for (const experts::Scalar scalar : experts::all_scalars) {
+    for (std::int64_t i = 0; i < count(experts::tensor_of(stock, scalar).extents); ++i, ++at) {
       if (reason) return reason;
+      reason = flawed(experts::name(scalar), stock.first_expert + i, (*held)[at]);
     }
   }
-  return {};
+  return reason;
 }
 
 }  // namespace slicecheck::reshard

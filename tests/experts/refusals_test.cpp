@@ -64,7 +64,7 @@ TEST(Refusals, each_golden_case_is_refused_with_its_exact_sentence) {
   for (const json& entry : file.at("cases")) {
     const Reason reason = refusal(file.at("base"), entry);
     const std::string said = reason ? reason.text() : "not refused";
-    EXPECT_EQ(said, entry.at("sentence")) << entry.at("name");
+    EXPECT_EQ(said, entry.at("sentence").get<std::string>()) << entry.at("name");
   }
 }
 

@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+
 #include "group/agree.h"
 
 namespace slicecheck::group {
@@ -39,6 +41,25 @@ void all_to_all_moves_block_d_to_rank_d(Group& group) {
     }
     EXPECT_EQ(received.back(), guard) << bytes;
     EXPECT_EQ(sent, before) << bytes;
+  }
+}
+
+void all_to_others_keeps_the_own_block(Group& group) {
+  for (const std::int64_t bytes : sizes) {
+    ByteVector sent(bytes * group.size());
+    for (int to = 0; to < group.size(); ++to) {
+      for (std::int64_t i = 0; i < bytes; ++i) sent[to * bytes + i] = due(group.rank(), to, i);
+    }
+    ByteVector received(bytes * group.size(), guard);
+    group.all_to_others(received.data(), sent.data(), bytes);
+    for (int from = 0; from < group.size(); ++from) {
+      const Bytes block = Bytes(received).subspan(from * bytes, bytes);
+      if (from == group.rank()) {
+        EXPECT_EQ(std::count(block.begin(), block.end(), guard), bytes) << bytes;
+      } else {
+        EXPECT_EQ(differing(block, from, group.rank()), 0) << bytes << " bytes from " << from;
+      }
+    }
   }
 }
 
@@ -151,6 +172,7 @@ void share_texts_keeps_lengths_and_zero_bytes(Group& group) {
 std::vector<Conformance> conformances() {
   return {
       {"all_to_all_moves_block_d_to_rank_d", all_to_all_moves_block_d_to_rank_d},
+      {"all_to_others_keeps_the_own_block", all_to_others_keeps_the_own_block},
       {"all_gather_and_share_give_every_rank_in_order",
        all_gather_and_share_give_every_rank_in_order},
       {"broadcast_gives_the_roots_bytes", broadcast_gives_the_roots_bytes},

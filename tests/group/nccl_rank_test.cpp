@@ -46,6 +46,15 @@ class Staged final : public ForwardingGroup {
     download(const_cast<std::uint8_t*>(sent), from, bytes);  // NOLINT: seen to be unchanged
   }
 
+  void all_to_others(std::uint8_t* received, std::uint8_t* sent,
+                     std::int64_t block_bytes) override {
+    const std::int64_t bytes = block_bytes * size();
+    const auto from = uploaded(sent, bytes);
+    const auto to = uploaded(received, bytes);
+    inner().all_to_others(to.get(), from.get(), block_bytes);
+    download(received, to, bytes);
+  }
+
   void all_gather(std::uint8_t* received, const std::uint8_t* sent,
                   std::int64_t block_bytes) override {
     const auto from = uploaded(sent, block_bytes);

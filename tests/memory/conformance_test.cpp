@@ -96,6 +96,19 @@ class SpaceConformance : public testing::TestWithParam<Case> {
     return joined(parts);
   }
 
+  // The last slice to a place of its own: it is there, and where it was not wanted nothing is
+  // written.
+  void expect_own_slice_apart(Kind kind, const std::uint8_t* stock, ByteVector want) {
+    const layout::Shape& shape = GetParam().shape;
+    const std::int64_t block = std::ssize(want) / shape.tp;
+    const auto to = poisoned(std::ssize(want));
+    const auto own = poisoned(block);
+    space_->pack({to.get(), shape.tp - 1, own.get()}, stock, kind, shape);
+    EXPECT_EQ(downloaded(own, block), ByteVector(want.end() - block, want.end()));
+    std::fill(want.end() - block, want.end(), std::uint8_t{0xA5});
+    EXPECT_EQ(downloaded(to, std::ssize(want)), want) << layout::name(kind);
+  }
+
   std::unique_ptr<Space> space_;
 };
 
@@ -171,7 +184,9 @@ TEST_P(SpaceConformance, pack_is_every_cut_of_every_expert) {
         parts.push_back(bytes_of(experts::placed_slice(plain(e), shape.tp, d), kind));
       }
     }
-    EXPECT_EQ(downloaded(to, bytes), joined(parts)) << layout::name(kind);
+    const ByteVector want = joined(parts);
+    EXPECT_EQ(downloaded(to, bytes), want) << layout::name(kind);
+    expect_own_slice_apart(kind, from.get(), want);
   }
 }
 

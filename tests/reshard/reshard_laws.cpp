@@ -345,8 +345,8 @@ void refuses_when_memory_is_out_on_any_rank(group::Group& group) {
   const layout::Shape shape = small(group);
   const StockExperts stock = experts::payload_stock(payload, shape, group.rank());
   const std::vector<std::string> purposes{
-      "tp w13",   "packed w13",   "tp w13_sf",    "packed w13_sf", "tp w2",       "packed w2",
-      "tp w2_sf", "packed w2_sf", "tp g1_alphas", "tp g1_scale_c", "tp g2_alphas"};
+      "scalars in a row", "scalars in a row", "tp w13",        "tp w13_sf",    "tp w2",
+      "tp w2_sf",         "tp g1_alphas",     "tp g1_scale_c", "tp g2_alphas", "the packed w13"};
   for (int number = 0; number < static_cast<int>(purposes.size()); ++number) {
     const int rank = number % group.size();
     ScarceGroup scarce(group, group.rank() == rank ? number : -1);

@@ -47,7 +47,7 @@ class ScarceSpace final : public memory::Space {
                const memory::PlainSource& from, std::int64_t experts) override {
     inner_.convert(to, kind, widths, from, experts);
   }
-  void pack(std::uint8_t* to, const std::uint8_t* stock, layout::Kind kind,
+  void pack(const memory::Packed& to, const std::uint8_t* stock, layout::Kind kind,
             const layout::Shape& shape) override {
     inner_.pack(to, stock, kind, shape);
   }

@@ -93,6 +93,15 @@ class MpiGroup final : public Group {
     }
   }
 
+  void all_to_others(std::uint8_t* received, std::uint8_t* sent,
+                     std::int64_t block_bytes) override {
+    for (int step = 1; step < size(); ++step) {
+      const Pair pair = pair_of(step);
+      exchange(received + pair.source * block_bytes, sent + pair.dest * block_bytes, block_bytes,
+               pair);
+    }
+  }
+
   void all_gather(std::uint8_t* received, const std::uint8_t* sent,
                   std::int64_t block_bytes) override {
     if (block_bytes <= piece_) {

@@ -143,7 +143,6 @@ class NcclGroup final : public Group {
   int size() const override { return control_.size(); }
   std::string_view name() const override { return "nccl"; }
   memory::Space& space() override { return *space_; }
-  memory::DeviceSpace& device() { return *space_; }
 
   std::int64_t least(std::int64_t value) override { return control_.least(value); }
   void share(Bytes mine, MutableBytes all) override { control_.share(mine, all); }
@@ -158,8 +157,16 @@ class NcclGroup final : public Group {
     communicator_.check(ncclAlltoAll(sent, received, static_cast<std::size_t>(block_bytes),
                                      ncclUint8, communicator_.get(), stream()));
 #else
-    communicator_.check(exchange(received, sent, block_bytes));
+    communicator_.check(sent_and_received(received, sent, block_bytes, 0));
 #endif
+  }
+
+  void all_to_others(std::uint8_t* received, std::uint8_t* sent,
+                     std::int64_t block_bytes) override {
+    if (block_bytes == 0 || size() == 1) return;
+    select();
+    communicator_.begin("the all-to-all");
+    communicator_.check(sent_and_received(received, sent, block_bytes, 1));
   }
 
   void all_gather(std::uint8_t* received, const std::uint8_t* sent,
@@ -188,23 +195,26 @@ class NcclGroup final : public Group {
     space_->watch([this](std::chrono::milliseconds waited) { communicator_.watch(waited); });
   }
 
-#if NCCL_VERSION_CODE < NCCL_VERSION(2, 28, 0)
-  ncclResult_t exchange(std::uint8_t* received, const std::uint8_t* sent,
-                        std::int64_t block_bytes) {
+  // One call of NCCL: rank r sends to r + step and receives from r - step, from `first` step on.
+  ncclResult_t sent_and_received(std::uint8_t* received, const std::uint8_t* sent,
+                                 std::int64_t block_bytes, int first) {
     const auto bytes = static_cast<std::size_t>(block_bytes);
+    const auto going = [](ncclResult_t status) {
+      return status == ncclSuccess || status == ncclInProgress;
+    };
     ncclResult_t status = ncclGroupStart();
-    for (int other = 0; other < size() && status == ncclSuccess; ++other) {
-      status =
-          ncclSend(sent + other * bytes, bytes, ncclUint8, other, communicator_.get(), stream());
-      if (status != ncclSuccess && status != ncclInProgress) break;
-      status = ncclRecv(received + other * bytes, bytes, ncclUint8, other, communicator_.get(),
+    for (int step = first; step < size() && going(status); ++step) {
+      const int dest = (rank() + step) % size();
+      const int source = (rank() - step + size()) % size();
+      status = ncclSend(sent + dest * block_bytes, bytes, ncclUint8, dest, communicator_.get(),
                         stream());
-      if (status == ncclInProgress) status = ncclSuccess;
+      if (!going(status)) break;
+      status = ncclRecv(received + source * block_bytes, bytes, ncclUint8, source,
+                        communicator_.get(), stream());
     }
     const ncclResult_t ended = ncclGroupEnd();
-    return status == ncclSuccess ? ended : status;
+    return going(status) ? ended : status;
   }
-#endif
 
   std::unique_ptr<Group> owned_;
   Group& control_;
@@ -269,12 +279,6 @@ std::unique_ptr<Group> nccl_group(Group& control, const NcclOptions& options) {
                                   std::shared_ptr<memory::DeviceSpace>(std::move(*space)), options);
   group->start();
   return group;
-}
-
-memory::DeviceSpace& device_space_of(Group& group) {
-  auto* const nccl = dynamic_cast<NcclGroup*>(&group);
-  must(nccl != nullptr, "a device space was asked of a group that has none");
-  return nccl->device();
 }
 
 }  // namespace slicecheck::group

@@ -48,7 +48,4 @@ int nccl_version();
 /// in a later call ends the group: Lost on every other rank within the limit.
 std::unique_ptr<Group> nccl_group(Group& control, const NcclOptions& options);
 
-/// The device space of a group that nccl_group() made, or of a part of it.
-memory::DeviceSpace& device_space_of(Group& group);
-
 }  // namespace slicecheck::group

@@ -1,4 +1,3 @@
-#include "base/must.h"
 #include "group/agree.h"
 #include "group/nccl/nccl_group.h"
 
@@ -11,7 +10,5 @@ std::unique_ptr<Group> nccl_group(Group& control, const NcclOptions&) {
                   "cannot use the NCCL transport");
   return nullptr;
 }
-
-memory::DeviceSpace& device_space_of(Group&) { bug("a group of NCCL in a build without it"); }
 
 }  // namespace slicecheck::group

@@ -217,7 +217,7 @@ class CudaSpace final : public DeviceSpace {
     launched("convert");
   }
 
-  void pack(std::uint8_t* to, const std::uint8_t* stock, layout::Kind kind,
+  void pack(const Packed& to, const std::uint8_t* stock, layout::Kind kind,
             const layout::Shape& shape) override {
     here();
     kernels::pack(to, stock, layout::cut(kind, shape), shape, queue());

@@ -18,7 +18,7 @@ struct Found {
   unsigned long long last_before;
 };
 
-void pack(std::uint8_t* to, const std::uint8_t* stock, const layout::Cut& cut,
+void pack(const Packed& to, const std::uint8_t* stock, const layout::Cut& cut,
           const layout::Shape& shape, Stream stream);
 
 void convert_weights(std::uint8_t* to, layout::Kind kind, const layout::Widths& widths,

@@ -14,6 +14,8 @@ constexpr std::int64_t pack_span = wide * pack_vectors;
 struct PackPlan {
   const uint4* from;
   uint4* to;
+  uint4* own_to;
+  std::int64_t own;
   SmallQuotient run;     // vectors of a run
   std::int64_t slice;    // vectors of a slice of all experts: runs of all experts, packed
   std::uint32_t slices;  // tp
@@ -29,7 +31,7 @@ __global__ void pack_kernel(PackPlan plan) {
   const std::uint32_t skip = (plan.slices - 1) * plan.run.divisor;  // to the next row of the slice
   const uint4* from = plan.from + row * (std::int64_t{plan.slices} * plan.run.divisor) +
                       std::int64_t{d} * plan.run.divisor + col;
-  uint4* to = plan.to + d * plan.slice + start;
+  uint4* to = (d == plan.own ? plan.own_to : plan.to + d * plan.slice) + start;
   const std::int64_t left = plan.slice - start;
   uint4 moved[pack_vectors];
 #pragma unroll
@@ -143,11 +145,15 @@ uint4* vectors(std::uint8_t* at) { return reinterpret_cast<uint4*>(at); }
 
 }  // namespace
 
-void pack(std::uint8_t* to, const std::uint8_t* stock, const layout::Cut& cut,
+void pack(const Packed& to, const std::uint8_t* stock, const layout::Cut& cut,
           const layout::Shape& shape, Stream stream) {
   const std::int64_t slice = shape.experts_per_rank() * cut.slice_bytes() / vector_bytes;
-  const PackPlan plan{vectors(stock), vectors(to),
-                      SmallQuotient::by(cut.run_bytes / vector_bytes, pack_span), slice,
+  const PackPlan plan{vectors(stock),
+                      vectors(to.to),
+                      vectors(to.own_to),
+                      to.own,
+                      SmallQuotient::by(cut.run_bytes / vector_bytes, pack_span),
+                      slice,
                       static_cast<std::uint32_t>(shape.tp)};
   const unsigned blocks = blocks_for(slice, pack_span) * plan.slices;
   if (blocks != 0) pack_kernel<<<blocks, wide, 0, stream>>>(plan);

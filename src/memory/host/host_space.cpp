@@ -4,6 +4,8 @@
 
 #include <algorithm>
 #include <fstream>
+#include <map>
+#include <mutex>
 #include <new>
 
 #include "memory/host/moves.h"
@@ -31,6 +33,56 @@ Reason out_of_memory(std::int64_t bytes, std::string_view purpose) {
                 "out-of-memory");
 }
 
+std::uint8_t* taken(std::int64_t bytes, std::align_val_t align) {
+  return static_cast<std::uint8_t*>(
+      ::operator new(static_cast<std::size_t>(bytes), align, std::nothrow));
+}
+
+/// Large buffers that were given back, for whoever asks for just as many bytes: layers of one shape
+/// follow one another, and the first write of fresh memory costs more than the bytes. What is kept
+/// is dropped as soon as another size is asked for, so it never adds to a peak. Every buffer keeps
+/// it alive.
+class Kept {
+ public:
+  Kept() = default;
+  ~Kept() { drop(); }
+  Kept(const Kept&) = delete;
+  Kept& operator=(const Kept&) = delete;
+
+  /// Null when memory is out.
+  std::uint8_t* take(std::int64_t bytes) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    const auto same = buffers_.find(bytes);
+    if (same != buffers_.end()) {
+      std::uint8_t* const made = same->second;
+      buffers_.erase(same);
+      return made;
+    }
+    drop();
+    std::uint8_t* const made = taken(bytes, align);
+    if (made != nullptr) {
+      madvise(made, static_cast<std::size_t>(bytes / huge_page * huge_page), MADV_HUGEPAGE);
+    }
+    return made;
+  }
+
+  void give(std::uint8_t* data, std::int64_t bytes) {
+    const std::lock_guard<std::mutex> lock(mutex_);
+    buffers_.emplace(bytes, data);
+  }
+
+ private:
+  static constexpr auto align = static_cast<std::align_val_t>(huge_page);
+
+  void drop() {
+    for (const auto& [bytes, data] : buffers_) ::operator delete(data, align);
+    buffers_.clear();
+  }
+
+  std::mutex mutex_;
+  std::multimap<std::int64_t, std::uint8_t*> buffers_;
+};
+
 class HostSpace final : public Space {
  public:
   std::string_view name() const override { return "host"; }
@@ -39,16 +91,18 @@ class HostSpace final : public Space {
   // in 2 MiB instead of one in 4 KiB, which would cost more than the bytes.
   Result<std::shared_ptr<std::uint8_t>> allocate(std::int64_t bytes,
                                                  std::string_view purpose) override {
-    const bool large = bytes >= 2 * huge_page;
-    const auto align = static_cast<std::align_val_t>(large ? huge_page : alignment);
     if (bytes < 0) return out_of_memory(bytes, purpose);
-    const auto size = static_cast<std::size_t>(std::max(bytes, alignment));
-    void* made = ::operator new(size, align, std::nothrow);
+    if (bytes >= 2 * huge_page) {
+      std::uint8_t* const made = kept_->take(bytes);
+      if (made == nullptr) return out_of_memory(bytes, purpose);
+      return std::shared_ptr<std::uint8_t>(
+          made, [kept = kept_, bytes](std::uint8_t* data) { kept->give(data, bytes); });
+    }
+    constexpr auto align = static_cast<std::align_val_t>(alignment);
+    std::uint8_t* const made = taken(std::max(bytes, alignment), align);
     if (made == nullptr) return out_of_memory(bytes, purpose);
-    if (large) madvise(made, size / huge_page * huge_page, MADV_HUGEPAGE);
     return std::shared_ptr<std::uint8_t>(
-        static_cast<std::uint8_t*>(made),
-        [align](std::uint8_t* data) { ::operator delete(data, align); });
+        made, [](std::uint8_t* data) { ::operator delete(data, align); });
   }
 
   void upload(std::uint8_t* to, Bytes from) override { std::memcpy(to, from.data(), from.size()); }
@@ -87,7 +141,7 @@ class HostSpace final : public Space {
     }
   }
 
-  void pack(std::uint8_t* to, const std::uint8_t* stock, layout::Kind kind,
+  void pack(const Packed& to, const std::uint8_t* stock, layout::Kind kind,
             const layout::Shape& shape) override {
     pack_slices(to, stock, layout::cut(kind, shape), shape);
   }
@@ -118,6 +172,9 @@ class HostSpace final : public Space {
   }
 
   void synchronise() override {}
+
+ private:
+  std::shared_ptr<Kept> kept_ = std::make_shared<Kept>();
 };
 
 }  // namespace

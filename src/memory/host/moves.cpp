@@ -99,15 +99,19 @@ void convert_scales(std::uint8_t* to, layout::Kind kind, const layout::Matrix& m
   }
 }
 
-void pack_slices(std::uint8_t* to, const std::uint8_t* stock, const layout::Cut& cut,
+void pack_slices(const Packed& to, const std::uint8_t* stock, const layout::Cut& cut,
                  const layout::Shape& shape) {
-  const std::int64_t block = shape.experts_per_rank() * cut.slice_bytes();
-  for (std::int64_t e = 0; e < shape.experts_per_rank(); ++e) {
+  const std::int64_t held = shape.experts_per_rank();
+  std::vector<std::uint8_t*> blocks;
+  for (std::int64_t d = 0; d < shape.tp; ++d) {
+    blocks.push_back(d == to.own ? to.own_to : to.to + d * held * cut.slice_bytes());
+  }
+  for (std::int64_t e = 0; e < held; ++e) {
     for (std::int64_t run = 0; run < cut.runs; ++run) {
       const std::uint8_t* from = stock + e * cut.expert_bytes + run * cut.run_stride;
-      std::uint8_t* slice = to + e * cut.slice_bytes() + run * cut.run_bytes;
+      const std::int64_t at = e * cut.slice_bytes() + run * cut.run_bytes;
       for (std::int64_t d = 0; d < shape.tp; ++d) {
-        std::memcpy(slice + d * block, from + d * cut.run_bytes,
+        std::memcpy(blocks[d] + at, from + d * cut.run_bytes,
                     static_cast<std::size_t>(cut.run_bytes));
       }
     }

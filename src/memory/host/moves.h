@@ -20,7 +20,7 @@ void convert_scales(std::uint8_t* to, layout::Kind kind, const layout::Matrix& m
                     const PlainSource& from);
 
 /// A stock tensor [Er, ...] into [tp, Er, slice bytes]. Reads in order, writes tp streams.
-void pack_slices(std::uint8_t* to, const std::uint8_t* stock, const layout::Cut& cut,
+void pack_slices(const Packed& to, const std::uint8_t* stock, const layout::Cut& cut,
                  const layout::Shape& shape);
 
 /// Plain matrices by the payload rule.
