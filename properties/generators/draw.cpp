@@ -75,7 +75,68 @@ std::shared_ptr<Drawn> wrapped(const rc::Shrinkable<Case>& from) {
                                        }});
 }
 
+// The numbers that a case shrinks by, each with its smallest value.
+struct Part {
+  std::int64_t value;
+  std::int64_t least;
+};
+using Parts = std::array<Part, 10>;
+
+Parts parts_of(const Case& given) {
+  const layout::Shape& shape = given.shape;
+  return {{{shape.tp, 2},
+           {shape.hidden / 128, 1},
+           {shape.slice() / (64 * given.again), 1},
+           {shape.experts_per_rank(), 1},
+           {static_cast<std::int64_t>(given.payload.kind), 0},
+           {static_cast<std::int64_t>(given.payload.seed), 1},
+           {given.again, std::min<std::int64_t>(given.again, 2)},
+           {static_cast<std::int64_t>(given.fault), given.fault == Fault::none ? 0 : 1},
+           {given.fault_rank, 0},
+           {given.fault_tensor, 0}}};
+}
+
+Case case_of(const Parts& parts) {
+  Case made;
+  const std::int64_t tp = parts[0].value;
+  made.again = parts[6].value;
+  made.shape = {tp * parts[3].value, 128 * parts[1].value, 64 * parts[2].value * tp * made.again,
+                tp};
+  made.payload = {static_cast<layout::PayloadKind>(parts[4].value),
+                  static_cast<std::uint64_t>(parts[5].value), 0};
+  made.fault = static_cast<Fault>(parts[7].value);
+  made.fault_rank = parts[8].value % tp;
+  made.fault_tensor = parts[9].value;
+  return made;
+}
+
+// Each number in turn at its smallest, half way down, and one less.
+std::vector<Case> smaller(const Case& given) {
+  std::vector<Case> made;
+  const Parts parts = parts_of(given);
+  for (std::size_t i = 0; i < parts.size(); ++i) {
+    const auto [value, least] = parts[i];
+    for (const std::int64_t lower : {least, least + (value - least) / 2, value - 1}) {
+      Parts other = parts;
+      other[i].value = lower;
+      if (lower >= least && lower < value) made.push_back(case_of(other));
+    }
+  }
+  return made;
+}
+
 }  // namespace
+
+Drawn undrawn(const Case& given) {
+  auto rest = std::make_shared<std::vector<Case>>(smaller(given));
+  std::reverse(rest->begin(), rest->end());
+  return {given, [rest]() -> std::shared_ptr<Drawn> {
+            if (rest->empty()) return nullptr;
+            const Case next = rest->back();
+            rest->pop_back();
+            return std::make_shared<Drawn>(undrawn(next));
+          }};
+}
 
 Drawn drawn(Draw draw, const Limits& limits, std::uint64_t seed, std::int64_t number) {
   const std::uint64_t own =

@@ -21,6 +21,9 @@ struct Drawn {
   std::function<std::shared_ptr<Drawn>()> next_smaller;
 };
 
+/// A case that was not drawn, and its way to smaller ones.
+Drawn undrawn(const Case& given);
+
 /// Case number `number` of a seed: a function of its arguments.
 Drawn drawn(Draw draw, const Limits& limits, std::uint64_t seed, std::int64_t number);
 

@@ -14,6 +14,9 @@ namespace {
 
 using Clock = std::chrono::steady_clock;
 
+// Between two agreements, of a law that one process judges.
+constexpr std::int64_t cases_a_rank = 8;
+
 double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
@@ -30,22 +33,24 @@ class Trial {
   Trial(group::Group& world, const Law& law, const Subject& subject, const InFlight& in_flight)
       : world_(world), law_(law), subject_(subject), in_flight_(in_flight) {}
 
-  /// How many cases are judged at once: one where ranks act together, else one a rank.
-  std::int64_t batch() const { return law_.broken_together != nullptr ? 1 : world_.size(); }
+  /// How many cases are judged at once: one where ranks act together, else so many a rank.
+  std::int64_t batch(std::int64_t a_rank) const {
+    return law_.broken_together != nullptr ? 1 : a_rank * world_.size();
+  }
 
-  /// Which of up to batch() cases breaks the law first, or nothing. Collective.
+  /// Which of up to a batch of cases breaks the law first, or nothing. Collective.
   std::optional<FirstBroken> first_broken(std::span<const Case> cases) {
-    Reason mine = unequal(cases);
-    std::int64_t number = mine ? 0 : std::ssize(cases);
-    if (!world_.least(mine ? 0 : 1)) return agreed(0, mine);
-    if (law_.broken_together != nullptr) {
-      mine = judged_together(cases[0]);
-      number = mine ? 0 : 1;
-    } else if (world_.rank() < std::ssize(cases)) {
-      mine = law_.broken(cases[world_.rank()], subject_);
-      number = mine ? world_.rank() : std::ssize(cases);
+    if (const Reason reason = unequal(cases)) return FirstBroken{0, reason.text()};
+    const bool together = law_.broken_together != nullptr;
+    const std::int64_t step = together ? 1 : world_.size();
+    std::int64_t number = together ? 0 : world_.rank();
+    Reason mine;
+    while (number < std::ssize(cases)) {
+      mine = together ? judged_together(cases[number]) : law_.broken(cases[number], subject_);
+      if (mine) break;
+      number += step;
     }
-    const std::int64_t first = world_.least(number);
+    const std::int64_t first = world_.least(std::min(number, std::ssize(cases)));
     if (first == std::ssize(cases)) return {};
     return agreed(first, number == first ? mine : Reason());
   }
@@ -65,14 +70,18 @@ class Trial {
     const Digest mine = digest({reinterpret_cast<const std::uint8_t*>(all.data()), all.size()});
     ByteVector every(mine.bytes.size() * world_.size());
     world_.share(mine.bytes, every);
-    if (std::equal(mine.bytes.begin(), mine.bytes.end(), every.begin())) return {};
-    return Reason(fmt::format("rank {} drew another case than rank 0", world_.rank()));
+    for (int rank = 1; rank < world_.size(); ++rank) {
+      const auto* at = every.data() + rank * mine.bytes.size();
+      if (std::equal(at, at + mine.bytes.size(), every.begin())) continue;
+      return Reason(fmt::format("rank {} drew another case than rank 0", rank));
+    }
+    return {};
   }
 
   Reason judged_together(const Case& given) {
     const auto size = static_cast<int>(given.shape.tp);
     const SavedCase saved{std::string(law_.name), given};
-    if (in_flight_ && world_.rank() == 0) in_flight_(&saved);
+    if (in_flight_) in_flight_(&saved);
     std::unique_ptr<group::Group>& part = parts_[size];
     if (!part) part = world_.split(world_.rank() < size ? 0 : 1);
     if (world_.rank() >= size) return {};
@@ -93,7 +102,7 @@ Broken smallest(Trial& trial, const Plan& plan, Drawn from, std::string text) {
   while (found.shrinks < plan.shrinks && !trial.any(seconds_since(start) > plan.shrink_seconds)) {
     std::vector<std::shared_ptr<Drawn>> candidates;
     std::vector<Case> cases;
-    const std::int64_t most = std::min(trial.batch(), plan.shrinks - found.shrinks);
+    const std::int64_t most = std::min(trial.batch(1), plan.shrinks - found.shrinks);
     while (std::ssize(cases) < most) {
       std::shared_ptr<Drawn> candidate = from.next_smaller();
       if (!candidate) break;
@@ -147,7 +156,7 @@ class Cases {
   std::int64_t count() const { return limits_.tp < 2 ? 0 : saved() + plan_.cases; }
 
   Drawn number(std::int64_t i) const {
-    if (i < saved()) return {saved_[i], [] { return nullptr; }};
+    if (i < saved()) return undrawn(saved_[i]);
     return drawn(law_.draw, limits_, plan_.seed, i - saved());
   }
 
@@ -188,7 +197,7 @@ Outcome run(group::Group& world, const Law& law, const Plan& plan, const Subject
   while (!outcome.broken) {
     if (plan.seconds > 0 && trial.any(seconds_since(start) > plan.seconds)) break;
     const std::vector<Drawn> batch =
-        batch_of(cases, law, trial.batch(), world.size(), next, outcome);
+        batch_of(cases, law, trial.batch(cases_a_rank), world.size(), next, outcome);
     if (batch.empty()) break;
     std::vector<Case> values;
     for (const Drawn& each : batch) values.push_back(each.value);
@@ -200,7 +209,7 @@ Outcome run(group::Group& world, const Law& law, const Plan& plan, const Subject
     }
     if (first) outcome.broken = smallest(trial, plan, batch[first->number], first->text);
   }
-  if (in_flight && world.rank() == 0) in_flight(nullptr);
+  if (in_flight) in_flight(nullptr);
   outcome.saved = std::min(outcome.cases, cases.saved());
   count_classes(law, limits, seen, outcome);
   outcome.seconds = seconds_since(start);
@@ -218,7 +227,7 @@ Result<std::optional<Broken>> replayed(group::Group& world, const SavedCase& sav
   Trial trial(world, *law, subject, in_flight);
   const std::array<Case, 1> one{saved.given};
   const std::optional<FirstBroken> first = trial.first_broken(one);
-  if (in_flight && world.rank() == 0) in_flight(nullptr);
+  if (in_flight) in_flight(nullptr);
   if (!first) return std::optional<Broken>();
   return std::optional<Broken>(Broken{saved.given, first->text, 0, 0});
 }

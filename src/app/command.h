@@ -14,6 +14,10 @@
 #include "group/group.h"
 #include "report/report.h"
 
+namespace slicecheck::properties {
+struct Subject;
+}  // namespace slicecheck::properties
+
 namespace slicecheck::app {
 
 /// Where a run is, for whoever waits: a status line on rank 0's terminal after a few seconds, and
@@ -58,6 +62,7 @@ struct Context {
   const Place& place;
   Progress& progress;
   const engine::Lookup& engines;
+  const properties::Subject& subject;  // what the laws are about
 
   int first_rank() const { return group_number * group.size(); }  // of the group, in the world
 };
@@ -69,6 +74,11 @@ using CommandBody = report::Report (*)(Context& context);
 report::Report reshard_command(Context& context);
 report::Report bench_command(Context& context);
 report::Report verify_command(Context& context);
+report::Report properties_command(Context& context);
+report::Report replay_command(Context& context);
+
+/// How many ranks the case of `replay` needs; 1 where it cannot be read.
+int ranks_of_case(const Options& options);
 
 /// A view of a report that exists. Needs no ranks: returns the exit code.
 int report_command(const Options& options);

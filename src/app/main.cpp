@@ -1,5 +1,7 @@
 #include "app/program.h"
+#include "properties/law.h"
 
 int main(int argc, char** argv) {
-  return slicecheck::app::run(argc, argv, slicecheck::engine::built_in);
+  const slicecheck::engine::Lookup engines = slicecheck::engine::built_in;
+  return slicecheck::app::run(argc, argv, {engines, slicecheck::properties::Subject()});
 }

@@ -114,6 +114,38 @@ void add_report(CLI::App& app, Options& options) {
   command.add_flag("--exit-code", options.exit_code, "end with the report's own exit code");
 }
 
+void add_timeout(CLI::App& command, Options& options) {
+  command.add_option("--timeout", options.timeout, "seconds that one case may take")
+      ->check(CLI::PositiveNumber)
+      ->capture_default_str();
+}
+
+void add_properties(CLI::App& app, Options& options) {
+  CLI::App& command =
+      *app.add_subcommand("properties", "the laws on random layouts, over the ranks of the launch");
+  add_common(command, options);
+  add_launch(command, options);
+  add_timeout(command, options);
+  PropertyOptions& asked = options.properties;
+  command.add_option("--level", options.level, "smoke, ci, full or soak")
+      ->transform(word_of(levels));
+  command.add_option("--cases", asked.cases, "random cases of each law (default: by level)")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  command.add_option("--seconds", asked.seconds, "end after about as long")
+      ->check(CLI::PositiveNumber);
+  command.add_option("--law", asked.law, "one law, or the laws of a suite");
+  command.add_option("--ranks-up-to", asked.ranks_up_to, "ranks of a case (default: the launch's)")
+      ->check(CLI::Range(2, 64));
+}
+
+void add_replay(CLI::App& app, Options& options) {
+  CLI::App& command = *app.add_subcommand("replay", "run one saved case again");
+  add_common(command, options);
+  add_launch(command, options);
+  add_timeout(command, options);
+  command.add_option("CASE", options.paths, "a slicecheck-case/1 file")->required()->expected(1);
+}
+
 Reason contradiction(const Options& options) {
   const ExpertOptions& experts = options.experts;
   const bool widths = experts.hidden != 0 || experts.intermediate != 0;
@@ -164,6 +196,8 @@ Result<Options> parsed(int argc, const char* const* argv) {
   add_reshard(app, options);
   add_bench(app, options);
   add_verify(app, options);
+  add_properties(app, options);
+  add_replay(app, options);
   add_report(app, options);
   try {
     app.parse(argc, argv);

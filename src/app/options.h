@@ -33,6 +33,14 @@ struct ProbeOptions {
   std::optional<double> rel_l2_max;
 };
 
+/// How much of the laws is tried. Zero: what the level says.
+struct PropertyOptions {
+  std::int64_t cases = 0;
+  double seconds = 0;
+  std::string law;  // its name, or the suite of several; empty: all
+  int ranks_up_to = 0;
+};
+
 struct Options {
   std::string command;
   std::vector<std::string> paths;  // dumps, a checkpoint, a case, reports
@@ -46,6 +54,7 @@ struct Options {
   double deadline = 0;  // none
   ExpertOptions experts;
   ProbeOptions probe;
+  PropertyOptions properties;
   std::int64_t tp = 0;  // all ranks
   std::string engine = "collective";
   Transport transport = Transport::automatic;

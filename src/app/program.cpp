@@ -22,8 +22,10 @@ struct CommandRow {
   CommandBody body;
 };
 
-constexpr std::array<CommandRow, 3> commands{{
+constexpr std::array<CommandRow, 5> commands{{
     {"bench", bench_command},
+    {"properties", properties_command},
+    {"replay", replay_command},
     {"reshard", reshard_command},
     {"verify", verify_command},
 }};
@@ -33,13 +35,14 @@ struct CommandLine {
   Result<Options> options;
   std::string text;
   std::string report;  // of --report, also where the rest cannot be read
-  const engine::Lookup& engines;
+  const Parts& parts;
 };
 
 /// Ranks of a run without a launcher where the options give no number: verify reads files, and one
-/// process does that for all ranks of a dump.
+/// process does that for all ranks of a dump; replay has as many as its case.
 int local_ranks(const Options& options) {
   if (options.ranks > 0) return options.ranks;
+  if (options.command == "replay") return ranks_of_case(options);
   return options.command == "verify" ? 1 : 4;
 }
 
@@ -183,7 +186,8 @@ int run_rank(group::Group& world, const Place& place, const CommandLine& line) {
     const int tp = known.tp == 0 ? world.size() : static_cast<int>(known.tp);
     const int group_number = world.rank() / tp;
     part = parted(world, place, known, group_number);
-    Context context{world, *part, group_number, known, place, progress, line.engines};
+    Context context{world, *part,    group_number,       known,
+                    place, progress, line.parts.engines, line.parts.subject};
     mine = body_of(context);
   } catch (const group::Lost& lost) {
     // The group has ended: nobody is left to agree with, so whoever is still here says why.
@@ -219,8 +223,8 @@ int run_ranks(const Result<Options>& options, const RankMain& body) {
 
 }  // namespace
 
-int run(int argc, const char* const* argv, const engine::Lookup& engines) {
-  const CommandLine line{parsed(argc, argv), joined(argc, argv), report_path(argc, argv), engines};
+int run(int argc, const char* const* argv, const Parts& parts) {
+  const CommandLine line{parsed(argc, argv), joined(argc, argv), report_path(argc, argv), parts};
   const Result<Options>& options = line.options;
   if (!options.reason && !options->text.empty()) {
     fmt::print("{}", options->text);

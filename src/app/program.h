@@ -3,10 +3,20 @@
 
 #include "engine/engine.h"
 
+namespace slicecheck::properties {
+struct Subject;
+}  // namespace slicecheck::properties
+
 namespace slicecheck::app {
 
-/// Runs a command line and returns the exit code of the contract. `engines` finds the engine that
-/// --engine names.
-int run(int argc, const char* const* argv, const engine::Lookup& engines);
+/// What a program is made with: `engines` finds the engine that --engine names, `subject` is what
+/// the laws are about.
+struct Parts {
+  const engine::Lookup& engines;
+  const properties::Subject& subject;
+};
+
+/// Runs a command line and returns the exit code of the contract.
+int run(int argc, const char* const* argv, const Parts& parts);
 
 }  // namespace slicecheck::app

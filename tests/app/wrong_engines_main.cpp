@@ -3,6 +3,7 @@
 #include "app/program.h"
 #include "base/must.h"
 #include "group/agree.h"
+#include "properties/law.h"
 
 namespace {
 
@@ -42,9 +43,9 @@ void stock_changed(TpExperts&, const EngineInput& input, group::Group& group) {
 }
 
 void refused(TpExperts&, const EngineInput&, group::Group& group) {
-  const Reason reason = group.rank() == 1 ? Reason("this engine does not like rank 1",
-                                                   "shape-unsupported")
-                                          : Reason();
+  const Reason reason = group.rank() == 1
+                            ? Reason("this engine does not like rank 1", "shape-unsupported")
+                            : Reason();
   group::refuse_together(group, reason, "cannot go on");
 }
 
@@ -60,4 +61,7 @@ std::optional<Engine> engine_named(std::string_view name) {
 
 }  // namespace
 
-int main(int argc, char** argv) { return app::run(argc, argv, engine_named); }
+int main(int argc, char** argv) {
+  const engine::Lookup engines = engine_named;
+  return app::run(argc, argv, {engines, properties::Subject()});
+}

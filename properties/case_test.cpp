@@ -1,0 +1,150 @@
+// Cases: what is drawn, what they shrink to, how they are saved; and the watch over them.
+#include <gtest/gtest.h>
+
+#include <atomic>
+#include <filesystem>
+#include <fstream>
+#include <iterator>
+#include <set>
+
+#include "properties/corpus.h"
+#include "properties/run/run.h"
+#include "properties/run/watch.h"
+
+namespace slicecheck::properties {
+namespace {
+
+constexpr std::int64_t drawn_cases = 300;
+constexpr Draw draws[] = {Draw::valid, Draw::cut_again, Draw::invalid};
+
+TEST(Drawn, are_cases_that_cut_and_within_the_limits) {
+  const Limits limits;
+  for (const Draw draw : draws) {
+    for (std::int64_t i = 0; i < drawn_cases; ++i) {
+      const Case given = drawn(draw, limits, 1, i).value;
+      EXPECT_FALSE(layout::unsupported(given.shape)) << text(given);
+      EXPECT_LE(given.shape.tp, limits.tp);
+      EXPECT_LE(given.shape.experts_per_rank(), limits.experts_per_rank);
+      EXPECT_EQ(given.shape.slice() % (64 * given.again), 0) << text(given);
+      EXPECT_EQ(given.again > 1, draw == Draw::cut_again);
+      EXPECT_EQ(given.fault != Fault::none, draw == Draw::invalid) << text(given);
+      EXPECT_LT(given.fault_rank, given.shape.tp);
+    }
+  }
+}
+
+TEST(Drawn, depend_on_seed_and_number_alone) {
+  std::set<std::string> seen;
+  for (std::int64_t i = 0; i < drawn_cases; ++i) {
+    const std::string first = json({"", drawn(Draw::valid, Limits(), 3, i).value});
+    EXPECT_EQ(first, json({"", drawn(Draw::valid, Limits(), 3, i).value}));
+    EXPECT_NE(first, json({"", drawn(Draw::valid, Limits(), 4, i).value}));
+    seen.insert(first);
+  }
+  EXPECT_EQ(std::ssize(seen), drawn_cases);
+}
+
+// Follows the first candidate down: the end is the smallest case.
+TEST(Drawn, shrink_to_one_tile_one_expert_a_rank_and_two_ranks) {
+  for (const Draw draw : draws) {
+    Drawn at = drawn(draw, Limits(), 5, 11);
+    int steps = 0;
+    while (const std::shared_ptr<Drawn> smaller = at.next_smaller()) {
+      at = *smaller;
+      ASSERT_LT(++steps, 1000);
+    }
+    const layout::Shape& shape = at.value.shape;
+    EXPECT_EQ(shape, (layout::Shape{2, 128, 128 * at.value.again, 2})) << text(at.value);
+    EXPECT_EQ(at.value.payload.seed, 1U);
+  }
+}
+
+// A case from elsewhere shrinks as far as one that was drawn.
+TEST(Saved, cases_shrink_to_the_same_smallest_case) {
+  for (const Draw draw : draws) {
+    Drawn at = undrawn(drawn(draw, Limits(), 5, 11).value);
+    int steps = 0;
+    while (const std::shared_ptr<Drawn> smaller = at.next_smaller()) {
+      at = *smaller;
+      ASSERT_LT(++steps, 1000);
+    }
+    EXPECT_EQ(at.value.shape, (layout::Shape{2, 128, 128 * at.value.again, 2}));
+    EXPECT_EQ(at.value.payload.seed, 1U);
+    EXPECT_EQ(at.value.fault != Fault::none, draw == Draw::invalid);
+  }
+}
+
+TEST(Saved, cases_come_back_as_they_were) {
+  for (const Draw draw : draws) {
+    for (std::int64_t i = 0; i < drawn_cases; ++i) {
+      const SavedCase saved{"Suite.law", drawn(draw, Limits(), 2, i).value};
+      const Result<SavedCase> back = parsed(json(saved));
+      ASSERT_FALSE(back.reason) << back.reason.text();
+      EXPECT_EQ(back->law, saved.law);
+      EXPECT_EQ(back->given, saved.given) << json(saved);
+    }
+  }
+}
+
+std::string refusal(std::string text, const std::string& what, const std::string& by) {
+  const std::size_t at = text.find(what);
+  EXPECT_NE(at, std::string::npos) << what;
+  const Result<SavedCase> back = parsed(text.replace(at, what.size(), by));
+  return back.reason ? back.reason.text() : "read";
+}
+
+TEST(Saved, what_no_case_can_be_is_refused) {
+  const std::string sound = json({"Suite.law", Case()});
+  EXPECT_FALSE(parsed(sound).reason);
+  EXPECT_EQ(refusal(sound, "case/1", "case/2"), "the format is not slicecheck-case/1");
+  EXPECT_EQ(refusal(sound, "\"bytes\"", "\"bits\""), "\"bits\" is no name that a case may hold");
+  EXPECT_EQ(refusal(sound, "\"none\"", "\"all\""), "\"all\" is no name that a case may hold");
+  EXPECT_EQ(refusal(sound, "\"tp\":2", "\"tp\":0"), "0 is not in [1, 65536]");
+  EXPECT_EQ(refusal(sound, "\"tp\":2", "\"tp\":128"), "2 experts over 128 ranks cannot be run");
+  EXPECT_EQ(refusal(sound, "\"hidden\":128", "\"hidden\":-128"), "-128 is not in [1, 65536]");
+  EXPECT_EQ(refusal(sound, "\"experts\":2", "\"experts\":3"),
+            "3 experts over 2 ranks cannot be run");
+  EXPECT_EQ(refusal(sound, "\"rank\":0", "\"rank\":2"),
+            "fault_rank or fault_tensor is out of range");
+  EXPECT_NE(refusal(sound, "\"seed\":1", "\"seed\":\"x\""), "read");
+  EXPECT_NE(refusal(sound, "{", "["), "read");
+}
+
+TEST(Corpus, is_the_folder_and_every_case_has_its_law) {
+  std::set<std::string> files;
+  for (const auto& each :
+       std::filesystem::directory_iterator(SLICECHECK_SOURCE_DIR "/golden/corpus")) {
+    files.insert(each.path().filename());
+  }
+  for (const CorpusFile& file : corpus_files()) {
+    EXPECT_EQ(files.erase(std::string(file.name)), 1U) << file.name;
+    std::ifstream in(SLICECHECK_SOURCE_DIR "/golden/corpus/" + std::string(file.name));
+    EXPECT_EQ(std::string(std::istreambuf_iterator<char>(in), {}), file.text);
+  }
+  EXPECT_TRUE(files.empty()) << *files.begin() << " is not built into the program";
+  for (const SavedCase& saved : corpus()) EXPECT_TRUE(law_named(saved.law)) << saved.law;
+}
+
+TEST(Watch, calls_once_when_something_does_not_end) {
+  std::atomic<int> calls = 0;
+  Watch watch(std::chrono::milliseconds(20), [&] {
+    ++calls;
+    calls.notify_all();
+  });
+  watch.begin();
+  calls.wait(0);
+  EXPECT_EQ(calls, 1);
+}
+
+TEST(Watch, does_not_call_for_what_has_ended) {
+  std::atomic<int> calls = 0;
+  {
+    Watch watch(std::chrono::seconds(30), [&] { ++calls; });
+    for (int i = 0; i < 100; ++i) watch.begin();
+    watch.end();
+  }
+  EXPECT_EQ(calls, 0);
+}
+
+}  // namespace
+}  // namespace slicecheck::properties

@@ -1,0 +1,97 @@
+#include "app/case_keeper.h"
+
+#include <fmt/format.h>
+
+#include <cstdio>
+#include <cstdlib>
+#include <fstream>
+#include <thread>
+
+namespace slicecheck::app {
+namespace {
+
+// The launcher kills the other ranks as soon as one has ended: each gets the time to say its own.
+constexpr std::chrono::milliseconds last_words{500};
+
+std::string folder_of(const std::string& path) {
+  const std::size_t slash = path.rfind('/');
+  return slash == std::string::npos ? "" : path.substr(0, slash + 1);
+}
+
+report::Report hung_report(const Context& context, const properties::SavedCase& saved,
+                           const std::string& text) {
+  report::Report made;
+  made.command = context.options.command;
+  made.verdict = report::Verdict::hung;
+  made.run_case = {{"law", saved.law}, {"case", properties::json(saved)}};
+  made.checks.push_back(
+      {"law." + saved.law, 0, 0, report::Status::failed, 1, 1, "the case did not end", {}});
+  report::Finding finding;
+  finding.cause = "rank-hung";
+  finding.side = report::Side::machine;
+  finding.text = text;
+  made.findings.push_back(std::move(finding));
+  return made;
+}
+
+}  // namespace
+
+CaseKeeper::CaseKeeper(const Context& context)
+    : context_(context),
+      saves_(context.world.rank() == 0 && context.options.command != "replay"),
+      watch_(std::chrono::duration<double>(context.options.timeout), [this] { late(); }) {}
+
+void CaseKeeper::operator()(const properties::SavedCase* saved) {
+  const std::lock_guard lock(mutex_);
+  const bool ended = saves_ && running_ && (saved == nullptr || saved->law != running_->law);
+  if (ended) std::remove(path_of(*running_).c_str());
+  running_.reset();
+  if (saved == nullptr) {
+    watch_.end();
+    return;
+  }
+  running_ = *saved;
+  if (saves_) write(*saved);
+  watch_.begin();
+}
+
+std::string CaseKeeper::keep(const properties::SavedCase& saved) {
+  write(saved);
+  return again(saved);
+}
+
+std::string CaseKeeper::path_of(const properties::SavedCase& saved) const {
+  return fmt::format("{}slicecheck-case.{}.json", folder_of(context_.options.report), saved.law);
+}
+
+std::string CaseKeeper::again(const properties::SavedCase& saved) const {
+  const bool replayed = context_.options.command == "replay";
+  const std::string path = replayed ? context_.options.paths.at(0) : path_of(saved);
+  const std::int64_t ranks = saved.given.shape.tp;
+  if (context_.world.name() == "local") return fmt::format("slicecheck replay {}", path);
+  return fmt::format("mpirun -n {} slicecheck replay {}", ranks, path);
+}
+
+void CaseKeeper::write(const properties::SavedCase& saved) const {
+  std::ofstream file(path_of(saved));
+  file << properties::json(saved) << "\n";
+}
+
+void CaseKeeper::late() {
+  const std::lock_guard lock(mutex_);
+  if (!running_) return;
+  const std::string text = fmt::format("no verdict on {} within {} s",
+                                       properties::text(running_->given), context_.options.timeout);
+  if (context_.world.rank() == 0) {
+    const Reason unwritten =
+        report::write(hung_report(context_, *running_, text), context_.options.report);
+    if (unwritten) fmt::print(stderr, "slicecheck: {}\n", unwritten.text());
+  }
+  fmt::print(stderr, "slicecheck: rank {}: {}; run it again: {}\n", context_.world.rank(), text,
+             again(*running_));
+  std::fflush(nullptr);
+  std::this_thread::sleep_for(last_words);
+  std::_Exit(report::exit_code(report::Verdict::hung));
+}
+
+}  // namespace slicecheck::app

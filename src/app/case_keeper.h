@@ -1,0 +1,38 @@
+// Keeps the case that is running, so that a run that ends in the middle of it leaves it behind.
+#pragma once
+
+#include <string>
+
+#include "app/command.h"
+#include "properties/run/run.h"
+#include "properties/run/watch.h"
+
+namespace slicecheck::app {
+
+/// Saves each case before it runs (rank 0; not one that is replayed, which stays where it is),
+/// removes it when its law has ended, and ends the process with the code of a hang when a case does
+/// not end within --timeout.
+class CaseKeeper {
+ public:
+  explicit CaseKeeper(const Context& context);
+
+  /// A case begins, or with nothing: the last one has ended.
+  void operator()(const properties::SavedCase* saved);
+
+  /// Saves a case that broke its law, and gives the line that runs it again. Rank 0 only.
+  std::string keep(const properties::SavedCase& saved);
+
+ private:
+  std::string path_of(const properties::SavedCase& saved) const;
+  std::string again(const properties::SavedCase& saved) const;
+  void write(const properties::SavedCase& saved) const;
+  void late();
+
+  const Context& context_;
+  const bool saves_;
+  std::mutex mutex_;
+  std::optional<properties::SavedCase> running_;
+  properties::Watch watch_;
+};
+
+}  // namespace slicecheck::app
