@@ -6,6 +6,7 @@
 #include "app/device.h"
 #include "app/dump.h"
 #include "app/judge.h"
+#include "app/probes.h"
 #include "app/source.h"
 #include "engine/engine.h"
 #include "group/agree.h"
@@ -119,6 +120,9 @@ Source settled(const Context& context) {
   Reason uncut = layout::unsupported(source.shape);
   if (!uncut) uncut = unshared(source.shape);
   group::refuse_together(world, uncut, reshard::refusal);
+  group::refuse_together(
+      world, reshard::unsuited(probe_options(context.options, source), source.shape.experts),
+      "usage");
   return source;
 }
 
@@ -131,6 +135,12 @@ void add_unwritten(report::Report& mine, const Context& context, const Reason& r
   check.text = reason.text();
   mine.checks.push_back(std::move(check));
   mine.verdict = report::Verdict::error;
+}
+
+void append(report::Report& to, report::Report from) {
+  std::move(from.checks.begin(), from.checks.end(), std::back_inserter(to.checks));
+  std::move(from.findings.begin(), from.findings.end(), std::back_inserter(to.findings));
+  std::move(from.probes.begin(), from.probes.end(), std::back_inserter(to.probes));
 }
 
 }  // namespace
@@ -164,6 +174,9 @@ report::Report reshard_command(Context& context) {
   std::move(found.checks.begin(), found.checks.end(), std::back_inserter(mine.checks));
   mine.findings = named(context, source, found.evidence);
   add_unwritten(mine, context, dump.write(stock, tp));
+
+  progress.phase("probe");
+  append(mine, probed(context, source, engine, {stock, tp}, mine.findings));
   return mine;
 }
 

@@ -2,6 +2,8 @@
 
 #include "app/command.h"
 #include "app/dump_judge.h"
+#include "app/dump_probe.h"
+#include "app/probe_report.h"
 #include "group/agree.h"
 
 namespace slicecheck::app {
@@ -41,6 +43,7 @@ report::Fields case_of(const Context& context, const std::vector<DumpCase>& dump
 void append(report::Report& to, report::Report from) {
   std::move(from.checks.begin(), from.checks.end(), std::back_inserter(to.checks));
   std::move(from.findings.begin(), from.findings.end(), std::back_inserter(to.findings));
+  std::move(from.probes.begin(), from.probes.end(), std::back_inserter(to.probes));
   to.verdict = report::worst(to.verdict, from.verdict);
 }
 
@@ -57,6 +60,32 @@ verify::Evidence gathered(group::Group& world, const verify::Evidence& mine) {
   return all;
 }
 
+/// The probe of a share's group, judged by the world's rank 0 alone: the rows of all its ranks are
+/// one sum. `bytes` is what that rank found of the group's bytes.
+Result<report::Report> probe_part(const Context& context, const DumpCase& dump, const Share& share,
+                                  const report::Report& bytes) {
+  const bool asked = context.options.probe.choice != ProbeChoice::none;
+  if (!dump.parts.probe || !asked || context.world.rank() != 0) return report::Report{};
+  Result<report::Report> made = dump_probe_report(
+      {dump.folder, dump.manifest, share.group, dump.layer}, context.options.probe.rel_l2_max);
+  if (!made.reason && is_named(bytes.findings)) drop_consequences(*made);
+  return made;
+}
+
+/// What all processes found of a group's tensors, as the part of the world's rank 0; a dump without
+/// tensors has none. Collective over the world.
+report::Report bytes_part(Context& context, const DumpCase& dump, const Share& share,
+                          report::Report& mine) {
+  group::Group& world = context.world;
+  if (!dump.parts.stock && !dump.parts.tp) return {};
+  SharePart part = agreed(world, judged_share(dump, share, context.progress));
+  append(mine, std::move(part.report));
+  const verify::Evidence all = gathered(world, part.evidence);
+  const std::optional<verify::DueScalars> due = agreed(world, due_scalars(dump));
+  if (world.rank() != 0) return {};
+  return judged_group(dump, share.group, all, due);
+}
+
 }  // namespace
 
 report::Report verify_command(Context& context) {
@@ -69,11 +98,10 @@ report::Report verify_command(Context& context) {
   context.progress.phase("verify");
   for (const Share& share : shares_of(dumps, world.rank(), world.size())) {
     const DumpCase& dump = dumps[share.dump];
-    SharePart part = agreed(world, judged_share(dump, share, context.progress));
-    append(mine, std::move(part.report));
-    const verify::Evidence all = gathered(world, part.evidence);
-    const std::optional<verify::DueScalars> due = agreed(world, due_scalars(dump));
-    if (world.rank() == 0) append(mine, judged_group(dump, share.group, all, due));
+    report::Report bytes = bytes_part(context, dump, share, mine);
+    report::Report probe = agreed(world, probe_part(context, dump, share, bytes));
+    append(mine, std::move(bytes));
+    append(mine, std::move(probe));
   }
   return mine;
 }

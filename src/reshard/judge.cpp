@@ -193,6 +193,18 @@ void judge_bound(const Norms& all, const std::map<std::int64_t, Norms>& experts,
   made.number_faults.push_back(fault);
 }
 
+void count_wrong(const Named& named, const std::map<std::int64_t, Norms>& experts,
+                 const ProbeRule& rule, Judged& made) {
+  const bool all_above = made.above_bound == 0 && made.rel_l2 > made.bound;
+  for (std::int64_t i = 0; i < named.count(); ++i) {
+    if (!is_comparable(named.routes[i])) continue;
+    const auto expert = experts.find(named.expert(i));
+    const bool above =
+        expert != experts.end() && expert->second.rel_l2() > expert->second.bound(rule);
+    if (all_above || above) ++made.wrong;
+  }
+}
+
 }  // namespace
 
 void Norms::add(const RouteNorms& route) {
@@ -231,6 +243,8 @@ Judged judged(const std::vector<RouteNorms>& routes, const moe::Routing& routing
   judge_finiteness(named, made);
   Norms all;
   for (const RouteNorms& route : routes) {
+    if (is_served(route)) ++made.served;
+    if (!is_finite(route)) ++made.wrong;
     if (!is_comparable(route)) continue;
     ++made.compared;
     all.add(route);
@@ -242,6 +256,7 @@ Judged judged(const std::vector<RouteNorms>& routes, const moe::Routing& routing
   find_worst(named, experts, rule, made);
   judge_reference(all, experts, made);
   judge_bound(all, experts, rule, made);
+  count_wrong(named, experts, rule, made);
   return made;
 }
 

@@ -54,7 +54,9 @@ struct WorstExpert {
 /// The verdict over all routes. Numbers are over the routes that could be compared.
 struct Judged {
   std::int64_t routes = 0;
-  std::int64_t compared = 0;     // routes served as they must be, with finite rows
+  std::int64_t served = 0;       // routes served by one EP rank and by all TP ranks
+  std::int64_t compared = 0;     // and with finite rows
+  std::int64_t wrong = 0;        // routes not finite, or above the bound with their expert or all
   std::int64_t above_bound = 0;  // experts above their bound
   double rel_l2 = 0;
   double floor = 0;
