@@ -12,7 +12,9 @@
 #include "experts/place.h"
 #include "group/agree.h"
 #include "layout/place.h"
+#include "moe/op.h"
 #include "properties/generators/draw.h"
+#include "reshard/probe.h"
 #include "reshard/reshard.h"
 
 namespace slicecheck::properties {
@@ -52,6 +54,15 @@ struct Subject {
                                            std::int64_t) = experts::placed_slice;
   experts::TpExperts (*reshard)(const experts::StockExperts&, group::Group&,
                                 std::int64_t) = reshard::reshard_nvfp4;
+  void (*decode_row)(const moe::CodeMatrix&, std::int64_t, std::span<float>) = moe::decode_row;
+  moe::Quantised (*quantised)(const std::vector<float>&, std::int64_t, float) = moe::quantised;
+  moe::Routing (*covering)(const moe::RoutingPlan&) = moe::covering;
+  moe::PermutedRows (*fused_rows)(const moe::OpExperts&, std::int64_t, const moe::Quantised&,
+                                  const moe::Routing&, const moe::Placement&) = moe::fused_rows;
+  moe::RouteRows (*route_rows)(const moe::PermutedRows&) = moe::route_rows;
+  reshard::RouteNorms (*norms_of)(const std::vector<reshard::RankRow>&,
+                                  std::int64_t) = reshard::norms_of;
+  double (*probe_rel_l2)(group::Group&, const reshard::ProbeRows&) = reshard::probe_rel_l2;
   group::Agreed (*agree)(group::Group&, const Reason&) = group::agree;
   void (*all_to_all)(group::Group&, std::uint8_t*, const std::uint8_t*,
                      std::int64_t) = all_to_all_of;
@@ -78,6 +89,8 @@ std::vector<Law> layout_laws();
 std::vector<Law> experts_laws();
 std::vector<Law> group_laws();
 std::vector<Law> reshard_laws();
+std::vector<Law> moe_laws();
+std::vector<Law> probe_laws();
 std::vector<Law> laws();
 
 }  // namespace slicecheck::properties

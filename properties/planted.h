@@ -16,8 +16,9 @@ struct Planted {
   Subject subject;
 };
 
-/// Mistakes of the maps, the moves and the cut; and of what ranks do together.
+/// Mistakes of the maps, the moves and the cut; of what ranks do together; of op and probe.
 std::vector<Planted> planted_maps();
 std::vector<Planted> planted_groups();
+std::vector<Planted> planted_moe();
 
 }  // namespace slicecheck::properties

@@ -55,7 +55,9 @@ TEST_P(PlantedMistakes, shrink_to_the_same_case_on_more_ranks) {
 
 std::vector<Planted> all_planted() {
   std::vector<Planted> all = planted_maps();
-  for (const Planted& each : planted_groups()) all.push_back(each);
+  for (const std::vector<Planted>& more : {planted_groups(), planted_moe()}) {
+    all.insert(all.end(), more.begin(), more.end());
+  }
   return all;
 }
 

@@ -250,7 +250,8 @@ std::string text(const Outcome& outcome) {
 
 std::vector<Law> laws() {
   std::vector<Law> all = layout_laws();
-  for (const std::vector<Law>& more : {experts_laws(), group_laws(), reshard_laws()}) {
+  for (const std::vector<Law>& more :
+       {experts_laws(), group_laws(), reshard_laws(), moe_laws(), probe_laws()}) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;
