@@ -1,12 +1,14 @@
 // Cases: what is drawn, what they shrink to, how they are saved; and the watch over them.
 #include <gtest/gtest.h>
 
+#include <array>
 #include <atomic>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <set>
 
+#include "group/local/local_group.h"
 #include "properties/corpus.h"
 #include "properties/run/run.h"
 #include "properties/run/watch.h"
@@ -123,6 +125,22 @@ TEST(Corpus, is_the_folder_and_every_case_has_its_law) {
   }
   EXPECT_TRUE(files.empty()) << *files.begin() << " is not built into the program";
   for (const SavedCase& saved : corpus()) EXPECT_TRUE(law_named(saved.law)) << saved.law;
+}
+
+TEST(Run, ranks_that_drew_different_cases_run_none_and_say_who) {
+  const Law law = *law_named("Agree.all_refuse_with_the_lowest_rank_s_sentence");
+  std::array<Outcome, 3> all;
+  group::run_local({3, std::chrono::seconds(60)}, [&](group::Group& world) {
+    Plan plan;
+    plan.seed = world.rank() == 1 ? 2 : 1;
+    all[world.rank()] = run(world, law, plan, Subject());
+  });
+  for (const Outcome& each : all) {
+    ASSERT_TRUE(each.broken);
+    EXPECT_EQ(each.broken->text, "rank 1 drew another case than rank 0");
+    EXPECT_EQ(each.cases, 0);
+    EXPECT_FALSE(each.passed());
+  }
 }
 
 TEST(Watch, calls_once_when_something_does_not_end) {

@@ -21,7 +21,8 @@ double seconds_since(Clock::time_point start) {
   return std::chrono::duration<double>(Clock::now() - start).count();
 }
 
-/// The first of some cases that breaks the law.
+/// The first of some cases that breaks the law; `number` is -1 where the ranks hold different
+/// cases, of which none was run and none can be shrunk in step.
 struct FirstBroken {
   std::int64_t number = 0;
   std::string text;
@@ -40,7 +41,7 @@ class Trial {
 
   /// Which of up to a batch of cases breaks the law first, or nothing. Collective.
   std::optional<FirstBroken> first_broken(std::span<const Case> cases) {
-    if (const Reason reason = unequal(cases)) return FirstBroken{0, reason.text()};
+    if (const Reason reason = unequal(cases)) return FirstBroken{-1, reason.text()};
     const bool together = law_.broken_together != nullptr;
     const std::int64_t step = together ? 1 : world_.size();
     std::int64_t number = together ? 0 : world_.rank();
@@ -111,6 +112,7 @@ Broken smallest(Trial& trial, const Plan& plan, Drawn from, std::string text) {
     }
     if (cases.empty()) break;
     const std::optional<FirstBroken> first = trial.first_broken(cases);
+    if (first && first->number < 0) break;
     found.shrinks += first ? first->number + 1 : std::ssize(cases);
     if (!first) continue;
     found.given = cases[first->number];
@@ -207,7 +209,9 @@ Outcome run(group::Group& world, const Law& law, const Plan& plan, const Subject
       ++outcome.cases;
       for (const Dimension each : law.varies) seen.insert(class_of(values[i], each));
     }
-    if (first) outcome.broken = smallest(trial, plan, batch[first->number], first->text);
+    if (!first) continue;
+    outcome.broken = first->number < 0 ? Broken{values.front(), first->text, 0, 0}
+                                       : smallest(trial, plan, batch[first->number], first->text);
   }
   if (in_flight) in_flight(nullptr);
   outcome.saved = std::min(outcome.cases, cases.saved());
@@ -238,7 +242,7 @@ std::string text(const Outcome& outcome) {
   if (tried && !outcome.broken && !outcome.missed.empty()) verdict = "not passed";
   std::string made = fmt::format("{} {}: {} cases, {} discarded, {} classes", outcome.law, verdict,
                                  outcome.cases, outcome.discarded, outcome.reached.size());
-  if (!outcome.missed.empty()) {
+  if (!outcome.missed.empty() && !outcome.broken) {
     made += fmt::format(", not reached: {}", fmt::join(outcome.missed, ", "));
   }
   if (outcome.broken) {
