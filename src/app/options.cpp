@@ -61,14 +61,18 @@ void add_experts(CLI::App& command, Options& options) {
   command.add_option("--layer", experts.layer, "which layer of the checkpoint");
 }
 
+void add_rel_l2_max(CLI::App& command, Options& options) {
+  command.add_option("--rel-l2-max", options.probe.rel_l2_max, "in place of 3 floors")
+      ->check(CLI::PositiveNumber);
+}
+
 void add_probe(CLI::App& command, Options& options) {
   command.add_option("--probe", options.probe.choice, "random, exact, both or none")
       ->transform(word_of(probe_choices));
   command.add_option("--tokens", options.probe.tokens, "T of the probe")
       ->check(CLI::Range(1, 1 << 16));
   command.add_option("--top-k", options.probe.top_k, "K of the probe")->check(CLI::Range(1, 1024));
-  command.add_option("--rel-l2-max", options.probe.rel_l2_max, "in place of 3 floors")
-      ->check(CLI::PositiveNumber);
+  add_rel_l2_max(command, options);
 }
 
 void add_reshard(CLI::App& app, Options& options) {
@@ -106,6 +110,7 @@ void add_verify(CLI::App& app, Options& options) {
   command.add_option("--checkpoint", options.experts.checkpoint, "what the experts must be");
   command.add_option("--layer", options.experts.layer,
                      "which layer of the checkpoint (default: the manifest's)");
+  add_rel_l2_max(command, options);
 }
 
 void add_report(CLI::App& app, Options& options) {

@@ -64,8 +64,7 @@ verify::Evidence gathered(group::Group& world, const verify::Evidence& mine) {
 /// one sum. `bytes` is what that rank found of the group's bytes.
 Result<report::Report> probe_part(const Context& context, const DumpCase& dump, const Share& share,
                                   const report::Report& bytes) {
-  const bool asked = context.options.probe.choice != ProbeChoice::none;
-  if (!dump.parts.probe || !asked || context.world.rank() != 0) return report::Report{};
+  if (!dump.parts.probe || context.world.rank() != 0) return report::Report{};
   Result<report::Report> made = dump_probe_report(
       {dump.folder, dump.manifest, share.group, dump.layer}, context.options.probe.rel_l2_max);
   if (!made.reason && is_named(bytes.findings)) drop_consequences(*made);

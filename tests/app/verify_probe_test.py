@@ -1,0 +1,155 @@
+"""A dump with probe files alone, as an engine in any language writes it, judged by the program: the
+values that the seed's own code gave on the same rows over NCCL. No code of src makes them."""
+
+import json
+import math
+import struct
+
+import program
+
+MASK = (1 << 64) - 1
+GOLDEN = 0x9E3779B97F4A7C15
+NAN = 0x7FC0
+# Case T 5, K 1, H 384, seed 14, noise 1 and case T 4, K 2, H 128, seed 11, noise 0, at 2 and 3 ranks.
+CASES = (
+    ((5, 1, 384, 14, 1.0), {2: 1.423573041739194, 3: 1.7289901747152725}),
+    ((4, 2, 128, 11, 0.0), {2: 0.002905734502320234, 3: 0.0031159898560194827}),
+)
+
+
+def mix64(x):
+    x = ((x ^ (x >> 30)) * 0xBF58476D1CE4E5B9) & MASK
+    x = ((x ^ (x >> 27)) * 0x94D049BB133111EB) & MASK
+    return x ^ (x >> 31)
+
+
+def words(seed, tag):
+    key = mix64(seed ^ (((16 * tag + 7) * GOLDEN) & MASK))
+    return lambda j: mix64((key + (j + 1) * GOLDEN) & MASK)
+
+
+def f32(x):
+    return struct.unpack("<f", struct.pack("<f", x))[0]
+
+
+def centred(seed, tag):
+    word = words(seed, tag)
+    return lambda j: f32(2 * ((word(j) >> 40) / 2**24) - 1)
+
+
+def bf16(x):
+    bits = struct.unpack("<I", struct.pack("<f", x))[0]
+    return (bits + 0x7FFF + (bits >> 16 & 1)) >> 16
+
+
+def rank_rows(case, rank, ranks):
+    """This rank's EP rows and map, TP rows and map."""
+    tokens, top_k, hidden, seed, noise = case
+    routes = tokens * top_k
+    base = centred(seed, 1)
+    parts = [centred(seed, 10 + q) for q in range(ranks - 1)]
+    own = centred(seed, 50 + rank)
+    owner = words(seed, 0)
+
+    def part(j):
+        if rank < ranks - 1:
+            return f32(parts[rank](j) * 0.5)
+        left = base(j)
+        for each in parts:
+            left = f32(left - f32(each(j) * 0.5))
+        return left
+
+    ep_rows, ep_map = [NAN] * (2 * hidden), []
+    for route in range(routes):
+        mine = owner(route) % ranks == rank
+        ep_map.append(len(ep_rows) // hidden if mine else -1)
+        if mine:
+            ep_rows += [bf16(base(route * hidden + h)) for h in range(hidden)]
+    tp_rows, tp_map = [NAN] * (2 * hidden), []
+    for route in reversed(range(routes)):
+        for j in range(route * hidden, (route + 1) * hidden):
+            tp_rows.append(bf16(f32(part(j) + f32(f32(noise) * own(j)))))
+    tp_map = [2 + routes - 1 - route for route in range(routes)]
+    return ep_rows, ep_map, tp_rows, tp_map
+
+
+def write_probe(path, case, rows):
+    tokens, top_k, hidden = case[:3]
+    ep_rows, ep_map, tp_rows, tp_map = rows
+    bits = {"BF16": "H", "I32": "i"}
+    tensors = [
+        (name, dtype, shape, struct.pack(f"<{len(values)}{bits[dtype]}", *values))
+        for name, dtype, shape, values in (
+            ("ep_rows", "BF16", [len(ep_rows) // hidden, hidden], ep_rows),
+            ("ep_permuted_idx", "I32", [tokens, top_k], ep_map),
+            ("tp_rows", "BF16", [len(tp_rows) // hidden, hidden], tp_rows),
+            ("tp_permuted_idx", "I32", [tokens * top_k], tp_map),
+        )
+    ]
+    header, at = {}, 0
+    for name, dtype, shape, data in tensors:
+        header[name] = {"dtype": dtype, "shape": shape, "data_offsets": [at, at + len(data)]}
+        at += len(data)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(t[3] for t in tensors))
+
+
+class VerifyProbe(program.ProgramTest):
+    def dump(self, case, ranks):
+        folder = self.folder / f"dump-{case[3]}-{ranks}"
+        folder.mkdir()
+        manifest = {
+            "format": "slicecheck-dump/1",
+            "world": ranks,
+            "experts": 2 * ranks,
+            "hidden": case[2],
+            "intermediate": 64 * ranks,
+            "engine": "a kernel",
+            "tokens": case[0],
+            "top_k": case[1],
+        }
+        (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+        for rank in range(ranks):
+            path = folder / f"probe.rank{rank}.safetensors"
+            write_probe(path, case, rank_rows(case, rank, ranks))
+        return str(folder)
+
+    def verify(self, *arguments):
+        report = self._report()
+        command = [program.PROGRAM, "verify", *arguments, "--report", str(report)]
+        return program.launch(command, report)
+
+    def test_rows_alone_give_the_seeds_values(self):
+        for case, values in CASES:
+            for ranks, due in values.items():
+                with self.subTest(case=case, ranks=ranks):
+                    ended = self.verify(self.dump(case, ranks))
+                    noisy = case[4] > 0
+                    self.assert_ended(ended, *((1, "failed") if noisy else (0, "passed")))
+                    (probe,) = ended.report["probes"]
+                    self.assertTrue(math.isclose(probe["rel_l2"], due, rel_tol=1e-9), probe)
+                    self.assertEqual(
+                        [check["id"] for check in ended.report["checks"]],
+                        ["probe.routes", "probe.random"],
+                    )
+                    causes = [finding["cause"] for finding in ended.report["findings"]]
+                    self.assertEqual(causes, ["rel-l2-above-bound"] if noisy else [])
+
+    def test_a_given_bound_and_processes_judge_alike(self):
+        folder = self.dump(CASES[1][0], 2)
+        self.assert_ended(self.verify(folder, "--rel-l2-max", "0.0029"), 1, "failed")
+        self.assert_ended(self.mpi(2, "verify", folder), 0, "passed")
+
+    def test_a_file_that_is_cut_short_is_unusable_and_named(self):
+        folder = self.dump(CASES[1][0], 2)
+        file = self.folder / "dump-11-2" / "probe.rank1.safetensors"
+        file.write_bytes(file.read_bytes()[:-2])
+        ended = self.verify(folder)
+        self.assert_ended(ended, 2, "unusable")
+        self.assertEqual(len(ended.own_lines()), 1)
+        self.assertIn("probe.rank1.safetensors", ended.own_lines()[0])
+
+
+if __name__ == "__main__":
+    program.main()
