@@ -142,6 +142,45 @@ TEST(ProbeRun, a_bound_that_nothing_can_exceed_is_a_control_not_seen) {
   EXPECT_EQ(made[0].controls[1].needed, 400);
 }
 
+// The damage of the controls, on plain experts: what the exchanged converted bytes must be.
+experts::PlainExpert plain_expert() {
+  return experts::payload_expert({layout::PayloadKind::numeric, 1, 0}, 2,
+                                 layout::stock_widths(shapes[0]));
+}
+
+TpExpert tp_of(const group::Group& group) {
+  const experts::TpExperts tp =
+      experts::payload_tp({layout::PayloadKind::numeric, 1, 0}, shapes[0], group.rank());
+  return tp_expert(moe::op_experts(tp), 2);
+}
+
+TEST(Control, gate_rows_are_those_of_an_expert_with_w1_and_w3_exchanged) {
+  group::run_local({3}, [](group::Group& group) {
+    TpExpert got = tp_of(group);
+    exchange_gate_rows(got, 1);  // channels [64, 128) of the slice
+    experts::PlainExpert due = experts::slice(plain_expert(), 3, group.rank());
+    for (auto member : {&experts::PlainProjection::weight, &experts::PlainProjection::scale}) {
+      ByteVector& gate = due.w1.*member;
+      ByteVector& up = due.w3.*member;
+      std::swap_ranges(gate.begin() + gate.size() / 2, gate.end(), up.begin() + up.size() / 2);
+    }
+    EXPECT_EQ(got.w13, experts::converted(due).w13);
+    EXPECT_EQ(got.w13_sf, experts::converted(due).w13_sf);
+  });
+}
+
+TEST(Control, scale_tiles_are_those_of_an_expert_with_w2s_columns_exchanged) {
+  group::run_local({3}, [](group::Group& group) {
+    TpExpert got = tp_of(group);
+    exchange_scale_tiles(group, got, 1, 2);  // the last of rank 0, the first of rank 1
+    experts::PlainExpert due = plain_expert();
+    for (auto row = due.w2.scale.begin(); row != due.w2.scale.end(); row += 24) {
+      std::swap_ranges(row + 4, row + 8, row + 8);
+    }
+    EXPECT_EQ(got.w2_sf, experts::converted(experts::slice(due, 3, group.rank())).w2_sf);
+  });
+}
+
 TEST(ProbeRun, every_expert_gets_its_tokens) {
   const auto least = [](const ProbeOptions& options, bool exact, std::int64_t experts) {
     const moe::Routing routing = probe_routing(options, exact, experts);
