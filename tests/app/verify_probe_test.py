@@ -10,7 +10,7 @@ import program
 MASK = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
 NAN = 0x7FC0
-# Case T 5, K 1, H 384, seed 14, noise 1 and case T 4, K 2, H 128, seed 11, noise 0, at 2 and 3 ranks.
+# T, K, H, seed and noise of two recorded cases, and rel L2 at 2 and 3 ranks.
 CASES = (
     ((5, 1, 384, 14, 1.0), {2: 1.423573041739194, 3: 1.7289901747152725}),
     ((4, 2, 128, 11, 0.0), {2: 0.002905734502320234, 3: 0.0031159898560194827}),
