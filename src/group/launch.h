@@ -11,6 +11,7 @@ namespace slicecheck::group {
 struct Launch {
   std::string by;  // "Open MPI", "PMI" (MPICH, Intel MPI) or "Slurm"
   int ranks = 0;
+  int rank = 0;
 };
 
 /// The launch that this process is a rank of, or nothing.

@@ -1,0 +1,302 @@
+#include "group/watch/watchdog.h"
+
+#include <fmt/format.h>
+#include <poll.h>
+#include <pthread.h>
+#include <sys/signalfd.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <csignal>
+#include <cstdlib>
+#include <random>
+#include <sstream>
+
+#include "group/agree.h"
+
+namespace slicecheck::group {
+namespace {
+
+using Clock = std::chrono::steady_clock;
+using std::chrono::milliseconds;
+
+constexpr milliseconds tick{100};
+constexpr milliseconds asking_limit{400};    // survivors have half a second from SIGTERM on
+constexpr milliseconds patient_limit{1500};  // where nobody kills: a busy machine answers late
+constexpr milliseconds waiting_limit{2000};  // for the reporter's word
+constexpr milliseconds settle_time{100};     // for what was said to leave this process
+constexpr milliseconds look_around_time{1000};
+constexpr int hung_code = 4;   // of the contract: no progress, or a rank lost
+constexpr int error_code = 5;  // of the contract: no report could be made
+constexpr int lookouts = 2;    // ranks that ask the others now and then, so that one may be lost
+
+sigset_t watched_signals() {
+  sigset_t set;
+  sigemptyset(&set);
+  for (const int number : {SIGTERM, SIGINT, SIGCONT}) sigaddset(&set, number);
+  return set;
+}
+
+milliseconds of_seconds(double seconds) {
+  return milliseconds(static_cast<std::int64_t>(seconds * 1000));
+}
+
+/// A rank's state as lines; the journal is the rest.
+std::string written(const RankState& state) {
+  const Standing standing = state.standing.value_or(Standing{});
+  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}", static_cast<int>(state.trigger), state.words,
+                     standing.phase, standing.call, standing.sequence, standing.idle.count(),
+                     state.journal);
+}
+
+RankState read(int rank, const Heard& heard) {
+  RankState made;
+  made.rank = rank;
+  made.outcome = heard.outcome;
+  if (heard.outcome != Heard::Outcome::answered) return made;
+  std::istringstream lines(heard.text);
+  const auto next = [&] {
+    std::string line;
+    std::getline(lines, line);
+    return line;
+  };
+  made.trigger = static_cast<Trigger>(std::atoi(next().c_str()));
+  made.words = next();
+  Standing standing;
+  standing.phase = next();
+  standing.call = next();
+  standing.sequence = std::atoll(next().c_str());
+  standing.idle = milliseconds(std::atoll(next().c_str()));
+  made.standing = standing;
+  std::ostringstream rest;
+  rest << lines.rdbuf();
+  made.journal = rest.str();
+  return made;
+}
+
+/// What tells a launch from any other.
+std::string fresh_token() {
+  std::random_device device;
+  return fmt::format("{:08x}{:08x}{:08x}", device(), device(), device());
+}
+
+}  // namespace
+
+Watchdog::Watchdog(const WatchLimits& limits, std::vector<const Notes*> notes, WatchActs acts)
+    : limits_(limits),
+      notes_(std::move(notes)),
+      acts_(std::move(acts)),
+      rank_(limits.rank),
+      size_(static_cast<int>(notes_.size())),
+      channel_([this](const std::string& question) { return answer(question); }) {
+  const sigset_t set = watched_signals();
+  pthread_sigmask(SIG_BLOCK, &set, nullptr);
+  signals_ = ::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+  thread_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
+}
+
+Watchdog::~Watchdog() {
+  thread_.request_stop();
+  thread_.join();
+  ::close(signals_);
+  const sigset_t set = watched_signals();
+  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+}
+
+void Watchdog::meet(Group& world) {
+  rank_ = world.rank();
+  size_ = world.size();
+  std::string token = fresh_token();
+  world.broadcast({reinterpret_cast<std::uint8_t*>(token.data()), token.size()}, 0);
+  std::vector<std::string> addresses =
+      share_texts(world, limits_.side_channel ? channel_.address() : "");
+  {
+    const std::lock_guard lock(mutex_);
+    last_heard_.resize(addresses.size());
+  }
+  if (!limits_.side_channel) return;
+  channel_.meet(std::move(addresses), std::move(token));
+  // A rank that is asked before it listens would look as if it were gone.
+  world.least(0);
+  met_ = true;
+}
+
+void Watchdog::reported(int code) { reported_code_ = code; }
+
+void Watchdog::end(Trigger trigger, const std::string& words) {
+  {
+    const std::lock_guard lock(mutex_);
+    own_trigger_ = trigger;
+    words_ = words;
+    std::replace(words_.begin(), words_.end(), '\n', ' ');
+  }
+  asked_to_end_ = trigger;
+  // The watchdog's thread ends the process.
+  for (;;) ::pause();
+}
+
+void Watchdog::watch(const std::stop_token& stop) {
+  Clock::time_point looked = Clock::now();
+  while (!stop.stop_requested()) {
+    pollfd entry{signals_, POLLIN, 0};
+    ::poll(&entry, 1, static_cast<int>(tick.count()));
+    if (told_code_ >= 0) leave(told_code_);
+    const Trigger trigger = due();
+    if (trigger != Trigger::none && reported_code_ >= 0) leave(reported_code_);
+    if (trigger != Trigger::none) conclude(trigger);
+    if (rank_ < lookouts && Clock::now() - looked > look_around_time) {
+      look_around();
+      looked = Clock::now();
+    }
+  }
+}
+
+Trigger Watchdog::due() {
+  const Trigger asked = asked_to_end_;
+  if (asked != Trigger::none) return asked;
+  signalfd_siginfo signal{};
+  while (::read(signals_, &signal, sizeof signal) == sizeof signal) {
+    // The launcher wakes the ranks before it ends them; a rank that was only stopped goes on.
+    if (signal.ssi_signo != SIGCONT) return Trigger::terminated;
+    if (someone_is_gone()) return Trigger::lost;
+  }
+  if (limits_.deadline_seconds > 0 &&
+      Clock::now() - start_ > of_seconds(limits_.deadline_seconds)) {
+    return Trigger::deadline;
+  }
+  if (idle() < of_seconds(limits_.timeout_seconds) || others_move_on()) return Trigger::none;
+  return Trigger::no_progress;
+}
+
+milliseconds Watchdog::idle() const {
+  milliseconds least = milliseconds::max();
+  for (const Notes* each : notes_) least = std::min(least, each->standing().idle);
+  return least;
+}
+
+std::vector<int> Watchdog::others() const {
+  std::vector<int> made;
+  for (int rank = 0; met_ && rank < size_; ++rank) {
+    if (rank != rank_) made.push_back(rank);
+  }
+  return made;
+}
+
+bool Watchdog::someone_is_gone() {
+  const std::vector<Heard> heard = channel_.ask(others(), "state", asking_limit);
+  return std::any_of(heard.begin(), heard.end(),
+                     [](const Heard& each) { return each.outcome == Heard::Outcome::gone; });
+}
+
+// A rank that waits long for one that works is not hung.
+bool Watchdog::others_move_on() {
+  const std::vector<int> asked = others();
+  const std::vector<Heard> heard = channel_.ask(asked, "state", asking_limit);
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    const RankState state = read(asked[i], heard[i]);
+    if (state.standing && state.standing->idle + tick < of_seconds(limits_.timeout_seconds)) {
+      return true;
+    }
+  }
+  return false;
+}
+
+void Watchdog::look_around() {
+  const std::vector<int> asked = others();
+  const std::vector<Heard> heard = channel_.ask(asked, "state", asking_limit);
+  const std::lock_guard lock(mutex_);
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    const RankState state = read(asked[i], heard[i]);
+    if (state.standing) last_heard_[asked[i]] = state.standing;
+  }
+}
+
+std::string Watchdog::state() const {
+  RankState mine;
+  mine.rank = rank_;
+  mine.standing = notes_.front()->standing();
+  mine.journal = acts_.journal();
+  const std::lock_guard lock(mutex_);
+  mine.trigger = own_trigger_;
+  mine.words = words_;
+  return written(mine);
+}
+
+std::string Watchdog::answer(const std::string& question) {
+  std::istringstream words(question);
+  std::string what;
+  int number = 0;
+  words >> what >> number;
+  if (what == "ended") told_code_ = number;
+  if (what == "ending") {
+    Trigger none = Trigger::none;
+    asked_to_end_.compare_exchange_strong(none, static_cast<Trigger>(number));
+  }
+  return state();
+}
+
+Ending Watchdog::ending(Trigger trigger, const std::vector<Heard>& heard,
+                        const std::vector<int>& asked) {
+  Ending made;
+  made.trigger = trigger;
+  for (std::size_t i = 0; i < asked.size(); ++i) made.ranks.push_back(read(asked[i], heard[i]));
+  RankState mine = read(rank_, {Heard::Outcome::answered, state()});
+  made.ranks.push_back(mine);
+  // Ranks as threads: one process knows all of them.
+  for (std::size_t i = 1; i < notes_.size(); ++i) {
+    RankState other;
+    other.rank = static_cast<int>(i);
+    other.standing = notes_[i]->standing();
+    made.ranks.push_back(other);
+  }
+  const std::lock_guard lock(mutex_);
+  for (RankState& each : made.ranks) {
+    if (!each.standing && each.rank < std::ssize(last_heard_)) {
+      each.standing = last_heard_[each.rank];
+    }
+    if (each.trigger == Trigger::failed) made.trigger = Trigger::failed;
+  }
+  std::sort(made.ranks.begin(), made.ranks.end(),
+            [](const RankState& a, const RankState& b) { return a.rank < b.rank; });
+  return made;
+}
+
+int Watchdog::written_report(const Ending& of) const {
+  try {
+    return acts_.report(of);
+  } catch (const std::exception&) {
+    return error_code;
+  }
+}
+
+void Watchdog::conclude(Trigger trigger) {
+  const bool hurried = trigger == Trigger::terminated || trigger == Trigger::lost;
+  const milliseconds limit = hurried ? asking_limit : patient_limit;
+  const std::string question = fmt::format("ending {}", static_cast<int>(trigger));
+  const std::vector<int> asked = others();
+  for (int round = 0; round < size_ && told_code_ < 0; ++round) {
+    const std::vector<Heard> heard = channel_.ask(asked, question, limit);
+    bool lowest = true;
+    for (std::size_t i = 0; i < asked.size(); ++i) {
+      lowest = lowest && (heard[i].outcome != Heard::Outcome::answered || asked[i] > rank_);
+    }
+    // Without a side channel nobody can be asked, and two reports would be one too many.
+    if (!met_) lowest = rank_ == 0;
+    if (lowest && told_code_ < 0) {
+      told_code_ = written_report(ending(trigger, heard, asked));
+      channel_.ask(asked, fmt::format("ended {}", told_code_.load()), asking_limit);
+      break;
+    }
+    const Clock::time_point end = Clock::now() + waiting_limit;
+    while (told_code_ < 0 && Clock::now() < end) std::this_thread::sleep_for(milliseconds(5));
+  }
+  std::this_thread::sleep_for(settle_time);
+  leave(told_code_ < 0 ? hung_code : told_code_.load());
+}
+
+void Watchdog::leave(int code) {
+  acts_.leave();
+  std::_Exit(code);
+}
+
+}  // namespace slicecheck::group

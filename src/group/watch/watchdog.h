@@ -1,0 +1,109 @@
+// A thread in each process that sees whether its ranks still move on, and ends the run where they
+// do not. It never calls the transport: what ranks tell each other goes over the side channel. All
+// that can end on their own end together: the lowest rank that answers writes the report, says so
+// to the others, and all leave with its code.
+#pragma once
+
+#include <atomic>
+#include <functional>
+#include <optional>
+#include <thread>
+#include <vector>
+
+#include "group/group.h"
+#include "group/watch/notes.h"
+#include "group/watch/side_channel.h"
+
+namespace slicecheck::group {
+
+/// How long a run may stand still (start-up included), and how long it may take in all (0: for
+/// ever); and whether ranks talk beside the transport.
+struct WatchLimits {
+  double timeout_seconds = 120;
+  double deadline_seconds = 0;
+  bool side_channel = true;
+  int rank = 0;  // as the launcher says, until the ranks have met
+};
+
+/// Why a run ends before its end.
+enum class Trigger { none, no_progress, deadline, terminated, lost, failed };
+
+/// What is known of a rank when a run ends.
+struct RankState {
+  int rank = 0;
+  Heard::Outcome outcome = Heard::Outcome::answered;
+  std::optional<Standing> standing;  // for a rank that does not answer the last that it said
+  Trigger trigger = Trigger::none;
+  std::string words;  // of a rank that failed
+  std::string journal;
+};
+
+/// A run that ends before its end: why, and what is known of every rank.
+struct Ending {
+  Trigger trigger = Trigger::none;
+  std::vector<RankState> ranks;
+};
+
+/// What the watchdog is given. All are called on its own threads.
+struct WatchActs {
+  std::function<std::string()> journal;      // this process's journal, for the others
+  std::function<int(const Ending&)> report;  // writes the report; the code to leave with
+  std::function<void()> leave;               // removes what this process must not leave behind
+};
+
+class Watchdog {
+ public:
+  /// Watches from here on. `notes` are those of this process's ranks (one but for `local`), and
+  /// outlive this object. Blocks SIGTERM, SIGINT and SIGCONT for the threads begun after it: it
+  /// takes them itself.
+  Watchdog(const WatchLimits& limits, std::vector<const Notes*> notes, WatchActs acts);
+
+  /// Nothing more is watched; signals are as before.
+  ~Watchdog();
+  Watchdog(const Watchdog&) = delete;
+  Watchdog& operator=(const Watchdog&) = delete;
+
+  /// From now on the ranks of `world`, one a process, can ask each other. Collective.
+  void meet(Group& world);
+
+  /// The report is written: from here on a signal or a hang ends this process with `code`.
+  void reported(int code);
+
+  /// Ends the run: this rank has failed, or lost its transport, in these words.
+  [[noreturn]] void end(Trigger trigger, const std::string& words);
+
+ private:
+  void watch(const std::stop_token& stop);
+  Trigger due();
+  bool someone_is_gone();
+  bool others_move_on();
+  void look_around();
+  std::string answer(const std::string& question);
+  std::string state() const;
+  [[noreturn]] void conclude(Trigger trigger);
+  int written_report(const Ending& of) const;
+  Ending ending(Trigger trigger, const std::vector<Heard>& heard, const std::vector<int>& asked);
+  std::vector<int> others() const;
+  std::chrono::milliseconds idle() const;
+  [[noreturn]] void leave(int code);
+
+  const WatchLimits limits_;
+  const std::vector<const Notes*> notes_;
+  const WatchActs acts_;
+  const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::atomic<int> rank_;
+  std::atomic<int> size_;
+  int signals_ = -1;
+  std::atomic<bool> met_ = false;
+  std::atomic<Trigger> asked_to_end_ = Trigger::none;
+  std::atomic<int> told_code_ = -1;      // the reporter's, once the report is written
+  std::atomic<int> reported_code_ = -1;  // of a run that came to its own end
+  mutable std::mutex mutex_;
+  Trigger own_trigger_ = Trigger::none;
+  std::string words_;
+  std::vector<std::optional<Standing>> last_heard_;
+  SideChannel channel_;
+  std::jthread thread_;
+};
+
+}  // namespace slicecheck::group
