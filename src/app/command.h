@@ -72,6 +72,8 @@ struct Context {
 using CommandBody = report::Report (*)(Context& context);
 
 report::Report reshard_command(Context& context);
+report::Report audit_command(Context& context);
+report::Report mutants_command(Context& context);
 report::Report bench_command(Context& context);
 report::Report verify_command(Context& context);
 report::Report properties_command(Context& context);

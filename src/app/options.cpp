@@ -113,6 +113,27 @@ void add_verify(CLI::App& app, Options& options) {
   add_rel_l2_max(command, options);
 }
 
+void add_audit(CLI::App& app, Options& options) {
+  CLI::App& command =
+      *app.add_subcommand("audit", "the scale contract of a checkpoint, layer by layer");
+  add_common(command, options);
+  add_launch(command, options);
+  command.add_option("CKPT", options.paths, "a checkpoint's folder")->required()->expected(1);
+  command.add_option("--layer", options.experts.layer,
+                     "a layer, or a range as 3-60 (default: all)");
+}
+
+void add_mutants(CLI::App& app, Options& options) {
+  CLI::App& command =
+      *app.add_subcommand("mutants", "plant every known fault; each must be caught and named");
+  add_common(command, options);
+  add_launch(command, options);
+  command
+      .add_option("--level", options.level,
+                  "smoke: some mutants; ci: the catalogue, 1000 healthy layouts; full: 20000")
+      ->transform(word_of(levels));
+}
+
 void add_report(CLI::App& app, Options& options) {
   CLI::App& command = *app.add_subcommand("report", "a report as a table");
   command.add_option("REPORT", options.paths, "a slicecheck-report/1 file")->required();
@@ -199,10 +220,12 @@ Result<Options> parsed(int argc, const char* const* argv) {
   app.set_version_flag("--version", "slicecheck " SLICECHECK_VERSION);
   app.require_subcommand(1);
   add_reshard(app, options);
+  add_audit(app, options);
   add_bench(app, options);
   add_verify(app, options);
   add_properties(app, options);
   add_replay(app, options);
+  add_mutants(app, options);
   add_report(app, options);
   try {
     app.parse(argc, argv);

@@ -22,8 +22,10 @@ struct CommandRow {
   CommandBody body;
 };
 
-constexpr std::array<CommandRow, 5> commands{{
+constexpr std::array<CommandRow, 7> commands{{
+    {"audit", audit_command},
     {"bench", bench_command},
+    {"mutants", mutants_command},
     {"properties", properties_command},
     {"replay", replay_command},
     {"reshard", reshard_command},
@@ -89,7 +91,8 @@ Reason unlike_the_others(group::Group& world, const std::string& mine) {
 }
 
 Reason uneven(const Options& options, int ranks) {
-  if (options.tp == 0 || ranks % options.tp == 0) return {};
+  // An audit asks what tp would do, whatever ranks read the checkpoint.
+  if (options.tp == 0 || options.command == "audit" || ranks % options.tp == 0) return {};
   return Reason(
       fmt::format("usage: --tp {} does not divide the launch's {} ranks", options.tp, ranks));
 }
@@ -183,7 +186,8 @@ int run_rank(group::Group& world, const Place& place, const CommandLine& line) {
       if (reason) fmt::print(stderr, "slicecheck: {}\n", reason.text());
       return report::exit_code(report::Verdict::error);
     }
-    const int tp = known.tp == 0 ? world.size() : static_cast<int>(known.tp);
+    const bool whole = known.tp == 0 || known.command == "audit";
+    const int tp = whole ? world.size() : static_cast<int>(known.tp);
     const int group_number = world.rank() / tp;
     part = parted(world, place, known, group_number);
     Context context{world, *part,    group_number,       known,

@@ -88,6 +88,11 @@ Result<experts::PlainExpert> Layer::expert(std::int64_t e) const {
   return made;
 }
 
+Result<ByteVector> Layer::block_scales(std::int64_t e, Projection projection) const {
+  const ProjectionPlace& place = experts_.at(e)[static_cast<std::size_t>(projection)];
+  return bytes_in(place.scale, whole(place.scale));
+}
+
 Result<experts::PlainExpert> Layer::expert_slice(std::int64_t e, std::int64_t tp,
                                                  std::int64_t d) const {
   must(widths_.intermediate % (tp * layout::sf_vec) == 0, "a slice of part of a block asked for");

@@ -58,6 +58,9 @@ class Layer {
   /// Plain expert e, whole.
   Result<experts::PlainExpert> expert(std::int64_t e) const;
 
+  /// The block scales of a projection of expert e, linear; its weights are not read.
+  Result<ByteVector> block_scales(std::int64_t e, layout::Projection projection) const;
+
   /// Slice d of tp of plain expert e, as a TP loader reads it: rows of w1 and w3, columns of w2.
   /// Equals experts::slice(expert(e), tp, d). I' % 16 == 0.
   /// Law: Layer.a_slice_read_is_a_slice_of_what_is_read

@@ -81,7 +81,9 @@ Result<std::int64_t> experts_of(const std::vector<std::string_view>& tails,
   }
   std::int64_t due = 0;
   for (const std::int64_t e : numbers) {
-    if (e != due) return Reason(fmt::format("{}: expert {} is missing", where, due));
+    if (e != due) {
+      return Reason(fmt::format("{}: expert {} is missing", where, due), "expert-missing");
+    }
     ++due;
   }
   return due;

@@ -75,7 +75,8 @@ Reason contradicted(const Config& config, const Layer& layer,
                     const std::vector<std::string>& modules) {
   if (config.experts && *config.experts != layer.experts()) {
     return Reason(fmt::format("{}: is {}, but {} holds {} experts", config.experts_field,
-                              *config.experts, in_quotes(layer.root()), layer.experts()));
+                              *config.experts, in_quotes(layer.root()), layer.experts()),
+                  *config.experts > layer.experts() ? "expert-missing" : "expert-duplicated");
   }
   for (const Quantization& quantization : config.quantizations) {
     if (quantization.method.empty()) continue;

@@ -137,19 +137,21 @@ class Named {
 
 TEST(Naming, mutants_of_a_payload_are_called_what_they_are) {
   Named named;
-  for (const Mutant& mutant : faults::mutants(false)) named.add(mutant, true);
-  EXPECT_GT(named.count(), 800U);
+  // Every fifth; `slicecheck mutants` judges all of them.
+  const std::vector<Mutant> all = faults::mutants(false);
+  for (std::size_t i = 0; i < all.size(); i += 5) named.add(all[i], true);
+  EXPECT_GT(named.count(), 150U);
 }
 
 TEST(Naming, mutants_beside_true_stocks_are_called_what_they_are) {
   Named named;
   std::map<std::string, int> times;
-  constexpr int times_max = 3;  // of each fault; the index is built anew for each
+  constexpr int times_max = 1;  // of each fault; the index is built anew for each
   for (const Mutant& mutant : faults::mutants(false)) {
     if (mutant.needs_payload || mutant.fault == "payload-of-other-layer") continue;
     if (++times[mutant.fault] <= times_max) named.add(mutant, false);
   }
-  EXPECT_GT(named.count(), 60U);
+  EXPECT_GT(named.count(), 25U);
 }
 
 TEST(Naming, healthy_layers_are_called_nothing) {

@@ -1,0 +1,261 @@
+#include "app/kill_matrix.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <map>
+#include <memory>
+#include <random>
+#include <sstream>
+
+#include "faults/byte_faults.h"
+#include "verify/scalars.h"
+
+namespace slicecheck::app {
+namespace {
+
+using faults::Expected;
+using faults::Layer;
+using faults::Mutant;
+using verify::Evidence;
+
+constexpr std::size_t misnamed_max = 20;
+
+verify::Subject subject_of(const Mutant& mutant, bool by_payload) {
+  verify::Subject subject;
+  subject.layer = {mutant.shape, mutant.data};
+  for (int rank = 0; rank < mutant.shape.tp; ++rank) subject.ranks.push_back(rank);
+  if (!by_payload) return subject;
+  const layout::Widths widths = mutant.data.value_or(layout::stock_widths(mutant.shape));
+  subject.payload = mutant.payload;
+  subject.due = verify::DueScalars{
+      experts::payload_scalars(mutant.payload.seed, 0, mutant.shape.experts, widths), true, {}};
+  return subject;
+}
+
+Evidence evidence_of(verify::Judge& judge, const Layer& layer, bool by_payload) {
+  Evidence all;
+  for (std::int64_t rank = 0; rank < layer.shape.tp; ++rank) {
+    (by_payload ? verify::judge_stock : verify::judge_true_stock)(judge, rank, layer.stocks[rank],
+                                                                  all);
+    verify::judge_tp(judge, rank, layer.tps[rank], all);
+  }
+  return all;
+}
+
+std::vector<report::Finding> beside_true_stocks(const Mutant& mutant, const Layer& layer) {
+  const verify::Subject subject = subject_of(mutant, false);
+  verify::Reference reference(subject.layer, verify::loader_of(layer.stocks, subject.layer));
+  verify::Judge judge(reference);
+  return verify::findings(subject, evidence_of(judge, layer, false));
+}
+
+/// A healthy layer and the judge of its payload, made once for all mutants of it.
+struct Bench {
+  Layer healthy;
+  verify::Subject subject;
+  std::unique_ptr<verify::Reference> reference;
+  std::unique_ptr<verify::Judge> judge;
+
+  explicit Bench(const Mutant& mutant)
+      : healthy(mutant.data ? faults::padded_layer(mutant.payload, mutant.shape, *mutant.data)
+                            : faults::healthy_layer(mutant.payload, mutant.shape)),
+        subject(subject_of(mutant, true)),
+        reference(std::make_unique<verify::Reference>(subject.layer, mutant.payload)),
+        judge(std::make_unique<verify::Judge>(*reference)) {}
+};
+
+class Benches {
+ public:
+  Bench& of(const Mutant& mutant) {
+    for (const auto& one : benches_) {
+      if (one->subject.layer.shape == mutant.shape && one->healthy.payload == mutant.payload &&
+          one->subject.layer.data == mutant.data) {
+        return *one;
+      }
+    }
+    benches_.push_back(std::make_unique<Bench>(mutant));
+    return *benches_.back();
+  }
+
+ private:
+  std::vector<std::unique_ptr<Bench>> benches_;
+};
+
+report::Side side_of(faults::Side side) {
+  return side == faults::Side::tp ? report::Side::tp : report::Side::stock;
+}
+
+bool is_named(const Expected& due, const report::Finding& finding) {
+  return finding.cause == due.cause && finding.side == side_of(due.side);
+}
+
+bool is_exact(const Expected& due, const report::Finding& finding) {
+  return is_named(due, finding) && finding.tensors == due.tensors &&
+         finding.experts == due.experts &&
+         finding.ranks == std::vector<int>(due.ranks.begin(), due.ranks.end()) &&
+         (finding.severity == report::Severity::warning) == due.warning;
+}
+
+template <typename Fits>
+bool all_said(const Mutant& mutant, const std::vector<report::Finding>& found, const Fits& fits) {
+  return std::all_of(mutant.expected.begin(), mutant.expected.end(), [&](const Expected& due) {
+    return std::any_of(found.begin(), found.end(),
+                       [&](const report::Finding& one) { return fits(due, one); });
+  });
+}
+
+KillRow& row_of(KillMatrix& matrix, const std::string& fault) {
+  for (KillRow& row : matrix.rows) {
+    if (row.fault == fault) return row;
+  }
+  matrix.rows.push_back({fault, 0, 0, 0, 0});
+  return matrix.rows.back();
+}
+
+void count(KillMatrix& matrix, const Mutant& mutant, const std::vector<report::Finding>& found) {
+  KillRow& row = row_of(matrix, mutant.fault);
+  const bool exact = found.size() == mutant.expected.size() && all_said(mutant, found, is_exact);
+  ++row.planted;
+  row.caught += !found.empty();
+  row.named += all_said(mutant, found, is_named);
+  row.exact += exact;
+  if (exact || matrix.misnamed.size() == misnamed_max) return;
+  matrix.misnamed.push_back(fmt::format(
+      "{} ({}; E {} H {} I {} tp {}): {}", mutant.fault, mutant.pattern, mutant.shape.experts,
+      mutant.shape.hidden, mutant.shape.intermediate, mutant.shape.tp,
+      found.empty() ? "nothing was said" : found.front().cause + ": " + found.front().text));
+}
+
+/// One mutant of the run: judged by its payload, or with the stocks as the only reference.
+struct Plan {
+  Mutant mutant;
+  bool by_payload = true;
+};
+
+std::vector<Plan> plans(Level level) {
+  const bool full = level == Level::full || level == Level::soak;
+  std::vector<Plan> made;
+  std::map<std::string, int> times;
+  for (Mutant& mutant : faults::mutants(full)) {
+    const int time = times[mutant.fault]++;
+    // Without a payload the index is built anew for each: a part of them in the shorter levels.
+    const bool beside = !mutant.needs_payload && mutant.fault != "payload-of-other-layer" &&
+                        (full || time % 6 == 0);
+    if (level != Level::smoke || time % 8 == 0) made.push_back({mutant, true});
+    if (!beside || (level == Level::smoke && time > 0)) continue;
+    // Bytes that are no scales are none where nothing says that they are a payload's.
+    mutant.payload.kind = layout::PayloadKind::numeric;
+    made.push_back({std::move(mutant), false});
+  }
+  return made;
+}
+
+std::int64_t healthy_layouts(Level level) {
+  switch (level) {
+    case Level::smoke:
+      return 100;
+    case Level::ci:
+      return 1000;
+    case Level::full:
+      return 20000;
+    case Level::soak:
+      return 200000;
+  }
+  return 0;
+}
+
+Mutant random_layout(std::uint64_t seed, std::int64_t number) {
+  std::mt19937_64 draw(layout::mix64(seed + static_cast<std::uint64_t>(number)));
+  const auto pick = [&](std::int64_t low, std::int64_t high) {
+    return low + static_cast<std::int64_t>(draw() % static_cast<std::uint64_t>(high - low + 1));
+  };
+  Mutant made;
+  const std::int64_t tp = pick(2, 4);
+  made.shape = {tp * pick(1, 2), 128 * pick(1, 3), 64 * tp * pick(1, 2), tp};
+  made.payload = {static_cast<layout::PayloadKind>(number % 3), draw(), 0};
+  return made;
+}
+
+bool alarmed(const Mutant& layout) {
+  const Bench bench(layout);
+  if (!verify::findings(bench.subject, evidence_of(*bench.judge, bench.healthy, true)).empty()) {
+    return true;
+  }
+  return layout.payload.kind != layout::PayloadKind::bytes &&
+         !beside_true_stocks(layout, bench.healthy).empty();
+}
+
+}  // namespace
+
+KillMatrix kill_matrix(Level level, std::uint64_t seed, std::int64_t rank, std::int64_t size,
+                       const std::function<void(std::int64_t, std::int64_t)>& step) {
+  const std::vector<Plan> all = plans(level);
+  const auto mutants = static_cast<std::int64_t>(all.size());
+  const std::int64_t due = mutants + healthy_layouts(level);
+  KillMatrix made;
+  Benches benches;
+  for (const Plan& plan : all) row_of(made, plan.mutant.fault);  // every rank has the same rows
+  for (std::int64_t i = rank; i < mutants; i += size) {
+    const Plan& plan = all[i];
+    Bench& bench = benches.of(plan.mutant);
+    Layer layer = faults::copied(bench.healthy);
+    plan.mutant.plant(layer);
+    count(made, plan.mutant,
+          plan.by_payload ? verify::findings(bench.subject, evidence_of(*bench.judge, layer, true))
+                          : beside_true_stocks(plan.mutant, layer));
+    step(i, due);
+  }
+  for (std::int64_t i = rank; i < due - mutants; i += size) {
+    ++made.healthy;
+    made.alarms += alarmed(random_layout(seed, i));
+    step(mutants + i, due);
+  }
+  return made;
+}
+
+std::string text_of(const KillMatrix& matrix) {
+  std::string text = fmt::format("{} {}\n", matrix.healthy, matrix.alarms);
+  for (const KillRow& row : matrix.rows) {
+    text +=
+        fmt::format("{} {} {} {} {}\n", row.planted, row.caught, row.named, row.exact, row.fault);
+  }
+  for (const std::string& line : matrix.misnamed) text += fmt::format("- {}\n", line);
+  return text;
+}
+
+KillMatrix matrix_of(std::string_view text) {
+  std::istringstream lines{std::string(text)};
+  KillMatrix made;
+  lines >> made.healthy >> made.alarms;
+  std::string line;
+  std::getline(lines, line);
+  while (std::getline(lines, line)) {
+    if (line.starts_with("- ")) {
+      made.misnamed.push_back(line.substr(2));
+      continue;
+    }
+    std::istringstream fields(line);
+    KillRow row;
+    fields >> row.planted >> row.caught >> row.named >> row.exact >> std::ws;
+    std::getline(fields, row.fault);
+    made.rows.push_back(row);
+  }
+  return made;
+}
+
+void add(KillMatrix& matrix, const KillMatrix& other) {
+  for (const KillRow& row : other.rows) {
+    KillRow& mine = row_of(matrix, row.fault);
+    mine.planted += row.planted;
+    mine.caught += row.caught;
+    mine.named += row.named;
+    mine.exact += row.exact;
+  }
+  matrix.healthy += other.healthy;
+  matrix.alarms += other.alarms;
+  matrix.misnamed.insert(matrix.misnamed.end(), other.misnamed.begin(), other.misnamed.end());
+  if (matrix.misnamed.size() > misnamed_max) matrix.misnamed.resize(misnamed_max);
+}
+
+}  // namespace slicecheck::app
