@@ -105,6 +105,7 @@ void Judge::explain(WrongTensor& made, const Differing& differing, bool scales_j
     made.explained = made.differing;
     return;
   }
+  if (found && constant.at.empty()) return accept(made, *found, rest, scales_judged);
   // A scale shifted by a constant looks like one of another seed: the drift is tried first.
   if (drifted(made, differing) || other_payload(made, differing)) return;
   if (!constant.at.empty()) {

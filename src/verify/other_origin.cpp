@@ -151,7 +151,7 @@ bool Judge::drifted(WrongTensor& made, const Differing& differing) {
       given += source < 0 || source >= static_cast<std::int64_t>(around.size()) ||
                around[source] == differing.got[d];
     }
-    if (2 * given < made.differing) continue;
+    if (5 * given < 4 * made.differing) continue;
     made.causes.add(Cause::expert_offset_drift);
     made.shift = shift;
     made.explained = given;
