@@ -58,12 +58,13 @@ Case case_of(const Numbers& drawn, Draw draw, const Limits& limits) {
 
 rc::Gen<Case> generator(Draw draw, const Limits& limits) {
   const auto below = [](std::int64_t end) { return rc::gen::inRange<std::int64_t>(0, end); };
+  const auto numbers = [](auto... each) { return Numbers{each...}; };
   const std::int64_t count = static_cast<std::int64_t>(sizes.size()) + 1;
   return rc::gen::map(rc::gen::tuple(below(limits.tp - 1), below(count), below(count), below(count),
                                      below(3), below(std::int64_t{1} << 32), below(2),
                                      below(fault_count - 1), below(64), below(9)),
-                      [draw, limits](const auto& all) {
-                        return case_of(std::make_from_tuple<Numbers>(all), draw, limits);
+                      [draw, limits, numbers](const auto& all) {
+                        return case_of(std::apply(numbers, all), draw, limits);
                       });
 }
 
