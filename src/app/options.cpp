@@ -185,7 +185,7 @@ Reason contradiction(const Options& options) {
     if (experts.layer.empty() && options.command == "reshard") {
       return Reason("--checkpoint needs --layer");
     }
-  } else if (!experts.layer.empty()) {
+  } else if (!experts.layer.empty() && options.command != "audit") {
     return Reason("--layer needs --checkpoint");
   }
   if (!experts.model.empty() && widths) {
