@@ -8,34 +8,14 @@
 
 #include "verify/places.h"
 #include "verify/sentence.h"
+#include "verify/wrong_scalar.h"
 
 namespace slicecheck::verify {
 namespace {
 
 using experts::Scalar;
 
-// a1_gscale, a2_gscale, then the per-expert ones.
-enum class Name : std::uint8_t { a1_gscale, a2_gscale, g1_alphas, g1_scale_c, g2_alphas };
-
-std::string_view text(Name name) {
-  constexpr std::array<std::string_view, 5> names{"a1_gscale", "a2_gscale", "g1_alphas",
-                                                  "g1_scale_c", "g2_alphas"};
-  return names[static_cast<std::size_t>(name)];
-}
-
-Name name_of(Scalar scalar) { return static_cast<Name>(static_cast<int>(scalar) + 2); }
-
-// One wrong value.
-struct Wrong {
-  Side side = Side::stock;
-  Flaw flaw = Flaw::none;
-  Name name = Name::a1_gscale;
-  std::int64_t rank = 0;
-  std::int64_t expert = -1;  // -1: of the rank as a whole
-  float value = 0;
-  float due = 0;
-  Found found;
-};
+ScalarName name_of(Scalar scalar) { return static_cast<ScalarName>(static_cast<int>(scalar) + 2); }
 
 class Scalars {
  public:
@@ -44,9 +24,9 @@ class Scalars {
     gather();
   }
 
-  std::vector<Wrong> all() {
-    judge_globals(Name::a1_gscale);
-    judge_globals(Name::a2_gscale);
+  std::vector<WrongScalar> all() {
+    judge_globals(ScalarName::a1_gscale);
+    judge_globals(ScalarName::a2_gscale);
     for (const RankScalars& rank : evidence_.scalars) {
       if (rank.first_expert) judge_stock(rank);
     }
@@ -60,7 +40,7 @@ class Scalars {
 
  private:
   void gather();
-  void judge_globals(Name name);
+  void judge_globals(ScalarName name);
   void judge_stock(const RankScalars& rank);
   void judge_stock_value(const RankScalars& rank, Scalar scalar, std::int64_t local);
   void judge_relation(const RankScalars& rank, std::int64_t local);
@@ -70,19 +50,19 @@ class Scalars {
                   const std::vector<float>& due) const;
   void name_mixed();
 
-  const std::vector<float>& global(const RankScalars& rank, Name name) const {
-    return name == Name::a1_gscale ? rank.a1_gscale : rank.a2_gscale;
+  const std::vector<float>& global(const RankScalars& rank, ScalarName name) const {
+    return name == ScalarName::a1_gscale ? rank.a1_gscale : rank.a2_gscale;
   }
   const std::vector<float>& due_of(Scalar scalar) const {
     return experts::values_of(subject_.due->values, scalar);
   }
-  bool is_wrong(Side side, Name name, std::int64_t rank, std::int64_t expert) const {
-    return std::any_of(wrong_.begin(), wrong_.end(), [&](const Wrong& one) {
+  bool is_wrong(Side side, ScalarName name, std::int64_t rank, std::int64_t expert) const {
+    return std::any_of(wrong_.begin(), wrong_.end(), [&](const WrongScalar& one) {
       return one.side == side && one.name == name && one.rank == rank && one.expert == expert;
     });
   }
   bool input_differs(std::int64_t rank) const {
-    return std::any_of(wrong_.begin(), wrong_.end(), [&](const Wrong& one) {
+    return std::any_of(wrong_.begin(), wrong_.end(), [&](const WrongScalar& one) {
       return one.rank == rank && one.expert < 0 && one.side == Side::stock;
     });
   }
@@ -93,7 +73,7 @@ class Scalars {
   const layout::Shape& shape_;
   Globals globals_;
   std::array<std::vector<float>, 3> stock_;  // [E] by slot, empty where a stock is missing
-  std::vector<Wrong> wrong_;
+  std::vector<WrongScalar> wrong_;
 };
 
 void Scalars::gather() {
@@ -116,7 +96,7 @@ void Scalars::gather() {
 }
 
 // Not a scale; not the same bits on every rank: the minority; else not the due value.
-void Scalars::judge_globals(Name name) {
+void Scalars::judge_globals(ScalarName name) {
   std::map<std::uint32_t, std::vector<const RankScalars*>> by_bits;
   for (const RankScalars& rank : evidence_.scalars) {
     if (!rank.first_expert) continue;
@@ -138,9 +118,9 @@ void Scalars::judge_globals(Name name) {
     it = by_bits.erase(it);
   }
   if (by_bits.empty()) return;
-  const auto due = !subject_.due             ? std::optional<float>{}
-                   : name == Name::a1_gscale ? subject_.due->values.a1_gscale
-                                             : subject_.due->values.a2_gscale;
+  const auto due = !subject_.due                   ? std::optional<float>{}
+                   : name == ScalarName::a1_gscale ? subject_.due->values.a1_gscale
+                                                   : subject_.due->values.a2_gscale;
   const auto weight = [&](const auto& entry) {
     const bool is_due = due && ulp_distance(std::bit_cast<float>(entry.first), *due) <= 8;
     return std::make_tuple(is_due, entry.second.size(), -entry.second.front()->rank);
@@ -151,15 +131,9 @@ void Scalars::judge_globals(Name name) {
   const float common = std::bit_cast<float>(most->first);
   for (const auto& [bits, ranks] : by_bits) {
     if (bits == most->first) continue;
+    const float value = std::bit_cast<float>(bits);
     for (const RankScalars* rank : ranks) {
-      wrong_.push_back({Side::stock,
-                        Flaw::input_differs,
-                        name,
-                        rank->rank,
-                        -1,
-                        std::bit_cast<float>(bits),
-                        common,
-                        {}});
+      wrong_.push_back({Side::stock, Flaw::input_differs, name, rank->rank, -1, value, common, {}});
     }
   }
   if (!due || same_bits(common, *due)) return;
@@ -184,7 +158,7 @@ void Scalars::judge_stock(const RankScalars& rank) {
 void Scalars::judge_stock_value(const RankScalars& rank, Scalar scalar, std::int64_t local) {
   const float value = rank.stock[static_cast<std::size_t>(scalar)][local];
   const std::int64_t slot = rank.rank * shape_.experts_per_rank() + local;
-  Wrong made{Side::stock, Flaw::none, name_of(scalar), rank.rank, slot, value, 0, {}};
+  WrongScalar made{Side::stock, Flaw::none, name_of(scalar), rank.rank, slot, value, 0, {}};
   if (!finite_positive(value)) {
     made.flaw = Flaw::not_finite_positive;
     wrong_.push_back(made);
@@ -233,8 +207,8 @@ void Scalars::judge_relation(const RankScalars& rank, std::int64_t local) {
   const std::vector<float>& alphas = rank.stock[0];
   const std::vector<float>& scale_cs = rank.stock[1];
   const float a2 = rank.a2_gscale.front();
-  if (is_wrong(Side::stock, Name::g1_alphas, rank.rank, slot) ||
-      is_wrong(Side::stock, Name::g1_scale_c, rank.rank, slot) || !finite_positive(a2)) {
+  if (is_wrong(Side::stock, ScalarName::g1_alphas, rank.rank, slot) ||
+      is_wrong(Side::stock, ScalarName::g1_scale_c, rank.rank, slot) || !finite_positive(a2)) {
     return;
   }
   const float product = alphas[local] * a2;
@@ -272,7 +246,7 @@ void Scalars::name_order_of_stock() {
     std::sort(is.begin(), is.end());
     std::sort(due.begin(), due.end());
     if (is != due) continue;
-    for (Wrong& one : wrong_) {
+    for (WrongScalar& one : wrong_) {
       if (one.side == Side::stock && one.name == name_of(scalar) && one.flaw == Flaw::stale) {
         one.flaw = Flaw::misordered;
       }
@@ -353,117 +327,19 @@ void Scalars::judge_tp(const RankScalars& rank, Scalar scalar) {
 
 // All three scalars of an expert are those of one other expert.
 void Scalars::name_mixed() {
-  std::map<std::tuple<Side, std::int64_t, std::int64_t>, std::vector<Wrong*>> places;
-  for (Wrong& one : wrong_) {
+  std::map<std::tuple<Side, std::int64_t, std::int64_t>, std::vector<WrongScalar*>> places;
+  for (WrongScalar& one : wrong_) {
     if (one.flaw == Flaw::stale && one.found.other) {
       places[{one.side, one.rank, one.expert}].push_back(&one);
     }
   }
   for (auto& [place, all] : places) {
-    const bool mixed = all.size() == 3 && std::all_of(all.begin(), all.end(), [&](Wrong* one) {
-                         return one->found.other == all[0]->found.other;
-                       });
+    const bool mixed =
+        all.size() == 3 && std::all_of(all.begin(), all.end(), [&](WrongScalar* one) {
+          return one->found.other == all[0]->found.other;
+        });
     if (!mixed) continue;
-    for (Wrong* one : all) one->flaw = Flaw::mixed;
-  }
-}
-
-std::string value_text(float value) {
-  return fmt::format("{:g} (bits 0x{:08x})", value, std::bit_cast<std::uint32_t>(value));
-}
-
-std::string_view happened(Flaw flaw) {
-  switch (flaw) {
-    case Flaw::not_finite_positive:
-      return "scales are not finite positive normal numbers";
-    case Flaw::rounding:
-      return "scalars are off by a rounding";
-    case Flaw::reciprocal:
-      return "a divisor is used as a multiplier";
-    case Flaw::dropped:
-      return "a factor is missing";
-    case Flaw::stale:
-      return "scalars do not fit their expert";
-    case Flaw::mixed:
-      return "the scalars are another expert's";
-    case Flaw::not_gathered:
-      return "only one rank's experts have their values";
-    case Flaw::misordered:
-      return "the values stand in another order";
-    case Flaw::input_differs:
-      return "the global input scale is not the same bits on every rank";
-    case Flaw::none:
-      break;
-  }
-  return "";
-}
-
-report::Finding finding(const Subject& subject, const std::vector<Name>& names,
-                        const std::vector<const Wrong*>& members, const Widely& where) {
-  const Wrong& front = *members.front();
-  report::Finding made;
-  made.cause = name(front.flaw);
-  made.side = front.side == Side::stock ? report::Side::stock : report::Side::tp;
-  if (front.flaw == Flaw::rounding && front.side == Side::stock) {
-    made.severity = report::Severity::warning;
-  }
-  for (const Name one : names) made.tensors.emplace_back(text(one));
-  for (const std::int64_t rank : where.ranks) made.ranks.push_back(subject.ranks[rank]);
-  const bool whole = front.expert < 0 || front.flaw == Flaw::not_gathered;
-  // An order of more than half of the experts is said of all.
-  const bool most =
-      front.flaw == Flaw::misordered && front.side == Side::tp &&
-      2 * where.experts.size() > static_cast<std::size_t>(subject.layer.shape.experts);
-  if (!whole && !most) made.experts = where.experts;
-  made.layer = subject.number;
-  made.group = subject.group;
-  made.text = fmt::format(
-      "{}: {} of {} on {}; first {}: {}", happened(front.flaw), fmt::join(made.tensors, ", "),
-      listed_experts(made.experts), listed("rank", "ranks", made.ranks),
-      front.expert < 0
-          ? fmt::format("on rank {}", subject.ranks[front.rank])
-          : fmt::format("expert {} on rank {}", front.expert, subject.ranks[front.rank]),
-      value_text(front.value));
-  if (front.due != 0) made.text += fmt::format(", due {}", value_text(front.due));
-  if (front.found.ulp > 0 && front.found.ulp <= 1024) {
-    made.text += fmt::format(", {} ulp apart", front.found.ulp);
-  }
-  if (front.found.other) made.text += fmt::format(", the value of expert {}", *front.found.other);
-  return made;
-}
-
-// Names that are wrong at the same places in the same way are said together.
-void add(const Subject& subject, Side side, const std::vector<const Wrong*>& wrong,
-         std::vector<report::Finding>& made) {
-  std::map<Name, std::set<Place>> places;
-  for (const Wrong* one : wrong) {
-    std::set<Place>& mine = places[one->name];
-    const std::int64_t held = subject.layer.shape.experts_per_rank();
-    if (one->flaw == Flaw::not_gathered) {
-      for (std::int64_t e = 0; e < subject.layer.shape.experts; ++e) mine.insert({one->rank, e});
-    } else if (one->expert >= 0) {
-      mine.insert({one->rank, one->expert});
-    } else {
-      for (std::int64_t e = one->rank * held; e < (one->rank + 1) * held; ++e) {
-        mine.insert({one->rank, e});
-      }
-    }
-  }
-  std::map<std::set<Place>, std::vector<Name>> names;
-  for (const auto& [name, set] : places) names[set].push_back(name);
-  for (const auto& [set, alike] : names) {
-    for (const Widely& where : widely(subject.layer.shape, side, set)) {
-      std::vector<const Wrong*> members;
-      for (const Wrong* one : wrong) {
-        const bool named = std::find(alike.begin(), alike.end(), one->name) != alike.end();
-        const bool placed =
-            std::any_of(where.places.begin(), where.places.end(), [&](const Place& place) {
-              return place.rank == one->rank && (one->expert < 0 || one->expert == place.expert);
-            });
-        if (named && placed) members.push_back(one);
-      }
-      if (!members.empty()) made.push_back(finding(subject, alike, members, where));
-    }
+    for (WrongScalar* one : all) one->flaw = Flaw::mixed;
   }
 }
 
@@ -500,14 +376,15 @@ std::vector<report::Finding> scalar_findings(const Subject& subject, const Evide
                                              const Orders& orders) {
   std::vector<report::Finding> made;
   add_declared(subject, evidence, made);
-  const std::vector<Wrong> wrong = Scalars(subject, evidence, orders).all();
-  std::map<std::tuple<Side, Flaw, std::int64_t>, std::vector<const Wrong*>> groups;
-  for (const Wrong& one : wrong) {
+  const std::vector<WrongScalar> wrong = Scalars(subject, evidence, orders).all();
+  std::map<std::tuple<Side, Flaw, std::int64_t>, std::vector<const WrongScalar*>> groups;
+  for (const WrongScalar& one : wrong) {
     // Different experts' values are told apart; other flaws are one mistake.
     const std::int64_t other = one.flaw == Flaw::mixed ? one.found.other.value_or(-1) : -1;
     groups[{one.side, one.flaw, other}].push_back(&one);
   }
-  for (const auto& [key, members] : groups) add(subject, std::get<Side>(key), members, made);
+  for (const auto& [key, members] : groups)
+    add_wrong_scalars(subject, std::get<Side>(key), members, made);
   return made;
 }
 

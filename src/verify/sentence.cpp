@@ -4,6 +4,8 @@
 #include <fmt/ranges.h>
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 namespace slicecheck::verify {
 namespace {
@@ -46,70 +48,44 @@ report::First first_of(const Subject& subject, const WrongTensor& one) {
 }
 
 // What happened, by cause; the tensors, experts and ranks follow it.
+constexpr std::array<std::pair<Cause, std::string_view>, 31> sentences{{
+    {Cause::gate_up_swapped, "gate and up rows are exchanged before the interleave"},
+    {Cause::gate_up_concatenated,
+     "the halves stand one after the other where rows of up and gate must alternate"},
+    {Cause::rows_not_shuffled, "the 32-row shuffle is missing"},
+    {Cause::rows_shuffled_twice, "the shuffle or the conversion was applied twice"},
+    {Cause::rows_shuffled_inverse, "the inverse of the 32-row shuffle was used"},
+    {Cause::rows_shuffled_by_16, "rows are shuffled in blocks of 16, not of 32"},
+    {Cause::scales_linear, "block scales are linear, without the 128x4 interleave"},
+    {Cause::scales_interleaved_twice, "the 128x4 interleave was applied twice"},
+    {Cause::scales_8x4, "block scales lie in 8x4 tiles where 128x4 are due"},
+    {Cause::scale_rows_not_shuffled, "scale rows did not follow the shuffle of their weight rows"},
+    {Cause::not_converted, "tensors are left as the checkpoint has them"},
+    {Cause::nibbles_swapped, "the two FP4 codes of each byte are exchanged"},
+    {Cause::flat_cut, "converted tensors are cut into equal runs of bytes"},
+    {Cause::cut_before_interleave, "rows of the stacked [w3; w1] were cut before the interleave"},
+    {Cause::wrong_axis_cut, "tensors are cut along the other axis"},
+    {Cause::wrong_slice, "the slice is another rank's"},
+    {Cause::expert_offset_drift, "the stride from expert to expert is off"},
+    {Cause::padding_misplaced, "padding stands where data is due"},
+    {Cause::padding_dirty, "padding that must be zero is not"},
+    {Cause::permutation_of_other_shape, "rows follow the map of another shape"},
+    {Cause::never_written, "bytes were never written"},
+    {Cause::payload_of_other_layer, "bytes are those of another layer or seed"},
+    {Cause::bit_corruption, "bytes are corrupted"},
+    {Cause::unexplained, "bytes differ and no known fault explains them"},
+    {Cause::placement_round_robin, "experts are placed round-robin"},
+    {Cause::placement_permuted, "experts stand in another order"},
+    {Cause::expert_duplicated, "an expert is held twice and another by nobody"},
+    {Cause::expert_mixed, "tensors of one expert stand beside those of another"},
+    {Cause::rank_order, "all tensors are another rank's"},
+    {Cause::block_scale_invalid, "block scales are NaN or have a sign bit"},
+    {Cause::block_scale_saturated, "many block scales are saturated (0x7E)"},
+}};
+
 std::string_view happened(Cause cause) {
-  switch (cause) {
-    case Cause::gate_up_swapped:
-      return "gate and up rows are exchanged before the interleave";
-    case Cause::gate_up_concatenated:
-      return "the halves stand one after the other where rows of up and gate must alternate";
-    case Cause::rows_not_shuffled:
-      return "the 32-row shuffle is missing";
-    case Cause::rows_shuffled_twice:
-      return "the shuffle or the conversion was applied twice";
-    case Cause::rows_shuffled_inverse:
-      return "the inverse of the 32-row shuffle was used";
-    case Cause::rows_shuffled_by_16:
-      return "rows are shuffled in blocks of 16, not of 32";
-    case Cause::scales_linear:
-      return "block scales are linear, without the 128x4 interleave";
-    case Cause::scales_interleaved_twice:
-      return "the 128x4 interleave was applied twice";
-    case Cause::scales_8x4:
-      return "block scales lie in 8x4 tiles where 128x4 are due";
-    case Cause::scale_rows_not_shuffled:
-      return "scale rows did not follow the shuffle of their weight rows";
-    case Cause::not_converted:
-      return "tensors are left as the checkpoint has them";
-    case Cause::nibbles_swapped:
-      return "the two FP4 codes of each byte are exchanged";
-    case Cause::flat_cut:
-      return "converted tensors are cut into equal runs of bytes";
-    case Cause::cut_before_interleave:
-      return "rows of the stacked [w3; w1] were cut before the interleave";
-    case Cause::wrong_axis_cut:
-      return "tensors are cut along the other axis";
-    case Cause::wrong_slice:
-      return "the slice is another rank's";
-    case Cause::expert_offset_drift:
-      return "the stride from expert to expert is off";
-    case Cause::padding_misplaced:
-      return "padding stands where data is due";
-    case Cause::padding_dirty:
-      return "padding that must be zero is not";
-    case Cause::permutation_of_other_shape:
-      return "rows follow the map of another shape";
-    case Cause::never_written:
-      return "bytes were never written";
-    case Cause::payload_of_other_layer:
-      return "bytes are those of another layer or seed";
-    case Cause::bit_corruption:
-      return "bytes are corrupted";
-    case Cause::unexplained:
-      return "bytes differ and no known fault explains them";
-    case Cause::placement_round_robin:
-      return "experts are placed round-robin";
-    case Cause::placement_permuted:
-      return "experts stand in another order";
-    case Cause::expert_duplicated:
-      return "an expert is held twice and another by nobody";
-    case Cause::expert_mixed:
-      return "tensors of one expert stand beside those of another";
-    case Cause::rank_order:
-      return "all tensors are another rank's";
-    case Cause::block_scale_invalid:
-      return "block scales are NaN or have a sign bit";
-    case Cause::block_scale_saturated:
-      return "many block scales are saturated (0x7E)";
+  for (const auto& [each, sentence] : sentences) {
+    if (each == cause) return sentence;
   }
   return "";
 }
@@ -149,6 +125,12 @@ std::string about_unexplained(const std::vector<const WrongTensor*>& members) {
   return fmt::format("the histogram of these bytes is {}; the places repeat {}",
                      histogram ? "kept" : "not kept",
                      repeats.empty() ? "nowhere" : fmt::format("per {}", fmt::join(repeats, ", ")));
+}
+
+std::int64_t beside(const std::vector<const WrongTensor*>& members) {
+  std::int64_t count = 0;
+  for (const WrongTensor* one : members) count += one->beside;
+  return count;
 }
 
 std::string details(const Subject& subject, Cause cause,
@@ -198,12 +180,9 @@ std::string details(const Subject& subject, Cause cause,
     case Cause::unexplained:
       return about_unexplained(members);
     case Cause::block_scale_invalid:
-    case Cause::block_scale_saturated: {
-      std::int64_t count = 0;
-      for (const WrongTensor* one : members) count += one->beside;
-      return fmt::format("{} of them, first at byte {} of expert {}'s {}", count, front.first,
-                         front.target.expert, layout::name(front.target.kind));
-    }
+    case Cause::block_scale_saturated:
+      return fmt::format("{} of them, first at byte {} of expert {}'s {}", beside(members),
+                         front.first, front.target.expert, layout::name(front.target.kind));
     case Cause::permutation_of_other_shape:
       return front.map.order == RowOrder::blocks
                  ? fmt::format("that of intermediate {}", front.map.block_rows / 2)

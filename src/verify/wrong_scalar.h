@@ -1,0 +1,32 @@
+// One scalar that is wrong, and the findings that say so: values that are wrong at the same places
+// in the same way are said together.
+#pragma once
+
+#include <vector>
+
+#include "verify/placement.h"
+#include "verify/scalar_flaw.h"
+
+namespace slicecheck::verify {
+
+/// The scalars by name: the global ones, then the per-expert ones in the order of experts::Scalar.
+enum class ScalarName : std::uint8_t { a1_gscale, a2_gscale, g1_alphas, g1_scale_c, g2_alphas };
+
+/// One wrong value.
+struct WrongScalar {
+  Side side = Side::stock;
+  Flaw flaw = Flaw::none;
+  ScalarName name = ScalarName::a1_gscale;
+  std::int64_t rank = 0;
+  std::int64_t expert = -1;  // -1: of the rank as a whole
+  float value = 0;
+  float due = 0;
+  Found found;
+};
+
+/// Adds to `made` the findings of `wrong`, which are of one side and one flaw.
+void add_wrong_scalars(const Subject& subject, Side side,
+                       const std::vector<const WrongScalar*>& wrong,
+                       std::vector<report::Finding>& made);
+
+}  // namespace slicecheck::verify
