@@ -21,6 +21,7 @@ struct Ranks {
   Session session;
   std::unique_ptr<Group> mpi = session.world();
   std::unique_ptr<Group> nccl;
+  bool share_gpu = false;
 };
 Ranks* ranks = nullptr;
 
@@ -175,6 +176,34 @@ TEST(Nccl, one_device_out_of_memory_is_refused_by_all) {
   EXPECT_NO_THROW(reshard::reshard_nvfp4(stock, *ranks->nccl, shape.experts));
 }
 
+// The last rank stays away from an all-to-all: the others leave it within the limit, by Lost, and
+// the group of processes goes on.
+TEST(Nccl, a_rank_that_does_not_come_is_left_within_the_limit) {
+  NcclOptions hasty = options(ranks->share_gpu);
+  hasty.limit = std::chrono::seconds(3);
+  std::unique_ptr<Group> group = nccl_group(*ranks->mpi, hasty);
+  const bool away = group->rank() == group->size() - 1;
+  std::string caught;
+  const auto begun = std::chrono::steady_clock::now();
+  if (!away) {
+    const auto from = *group->space().allocate(4096 * group->size(), "sent");
+    const auto to = *group->space().allocate(4096 * group->size(), "received");
+    try {
+      group->all_to_all(to.get(), from.get(), 4096);
+      group->space().synchronise();
+    } catch (const Lost& lost) {
+      caught = lost.what();
+    }
+    EXPECT_NE(caught.find("the all-to-all has not ended within 3000 ms"), std::string::npos)
+        << caught;
+  }
+  const auto waited = std::chrono::steady_clock::now() - begun;
+  EXPECT_LT(waited, std::chrono::seconds(10));
+  ranks->mpi->least(0);
+  group.reset();
+  EXPECT_EQ(ranks->mpi->least(ranks->mpi->rank()), 0);
+}
+
 // Two ranks on the one GPU of a host are refused, both ranks and the bus id named, unless they are
 // told to share it.
 TEST(Nccl, ranks_on_one_gpu_are_refused_with_both_named) {
@@ -200,8 +229,8 @@ int run() {
     if (all.mpi->rank() == 0) std::cout << "not run: " << devices.reason.text() << '\n';
     return 77;
   }
-  const bool share = all.mpi->size() > static_cast<int>(devices->size());
-  all.nccl = nccl_group(*all.mpi, options(share));
+  all.share_gpu = all.mpi->size() > static_cast<int>(devices->size());
+  all.nccl = nccl_group(*all.mpi, options(all.share_gpu));
   const bool passed = RUN_ALL_TESTS() == 0;
   return all.mpi->least(passed ? 1 : 0) == 1 ? 0 : 1;
 }
