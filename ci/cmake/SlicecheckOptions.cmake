@@ -63,6 +63,17 @@ if(NOT SLICECHECK_NCCL STREQUAL "OFF")
   endif()
 endif()
 
+# fmt: compiled once where its text is known (fmt.cpp says why), else its headers.
+if(fmt_VERSION VERSION_GREATER_EQUAL 9 AND fmt_VERSION VERSION_LESS 10)
+  add_library(slicecheck_fmt STATIC ${PROJECT_SOURCE_DIR}/ci/cmake/fmt.cpp)
+  target_include_directories(slicecheck_fmt SYSTEM PUBLIC
+    $<TARGET_PROPERTY:fmt::fmt-header-only,INTERFACE_INCLUDE_DIRECTORIES>)
+  set_target_properties(slicecheck_fmt PROPERTIES POSITION_INDEPENDENT_CODE ON CXX_STANDARD 20)
+else()
+  add_library(slicecheck_fmt INTERFACE)
+  target_link_libraries(slicecheck_fmt INTERFACE fmt::fmt-header-only)
+endif()
+
 add_library(slicecheck_flags INTERFACE)
 target_compile_options(slicecheck_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion>
