@@ -1,0 +1,239 @@
+"""slicecheck verify: dumps of this program and of another engine pass, and what is changed in them
+is found, at its place and on its side."""
+
+import json
+import shutil
+import struct
+
+import dumps
+import program
+
+CHECKPOINT = program.ROOT / "golden/checkpoints/tiny-modelopt"
+
+
+class Verify(program.ProgramTest):
+    def dump(self, *arguments, ranks=2):
+        """A dump of this program's own: reshard --dump."""
+        folder = self.folder / f"dump{self.runs}"
+        ended = self.local(ranks, "reshard", "--probe", "none", *arguments, "--dump", str(folder))
+        self.assertEqual(ended.code, 0, ended.stderr + ended.stdout)
+        return folder
+
+    def verify(self, *arguments, ranks=1):
+        return self.local(ranks, "verify", *map(str, arguments))
+
+    def findings(self, ended, code=1, verdict="failed"):
+        self.assert_ended(ended, code, verdict)
+        return [(f["side"], f["cause"], f["tensors"]) for f in ended.report["findings"]]
+
+    def checks(self, ended):
+        return {check["id"]: check for check in ended.report["checks"]}
+
+    def test_what_reshard_dumps_passes(self):
+        for arguments, ranks in (
+            (["--payload", "bytes"], 3),
+            (["--payload", "numeric", "--experts", "8", "--hidden", "384"], 2),
+            (["--payload", "exact"], 2),
+            (["--tp", "2"], 4),
+            (["--checkpoint", str(CHECKPOINT), "--layer", "2"], 3),
+        ):
+            with self.subTest(arguments=arguments):
+                folder = self.dump(*arguments, ranks=ranks)
+                checks = self.assert_passed(self.verify(folder))
+                self.assertEqual(checks["placement"]["status"], "passed")
+                self.assertGreater(checks["scalars.g2_alphas"]["compared"], 0)
+                self.assert_passed(self.verify(folder, ranks=3))
+                shutil.rmtree(folder)
+
+    def test_one_process_and_many_say_the_same(self):
+        folder = self.dump(ranks=4)
+        dumps.change(folder / "tp.rank2.safetensors", lambda f: flip(f, "w2", 77777))
+        reports = [
+            ended.report
+            for ended in (
+                self.verify(folder),
+                self.verify(folder, ranks=4),
+                self.mpi(3, "verify", str(folder)),
+            )
+        ]
+        for report in reports:
+            self.assertEqual(report["verdict"], "failed")
+            self.assertEqual(report["findings"], reports[0]["findings"])
+            self.assertEqual(
+                {c["id"]: (c["status"], c["compared"], c["differing"]) for c in report["checks"]},
+                {
+                    c["id"]: (c["status"], c["compared"], c["differing"])
+                    for c in reports[0]["checks"]
+                },
+            )
+
+    def test_a_changed_byte_is_placed(self):
+        folder = self.dump(ranks=2)
+        before = dumps.Tensors.read(folder / "tp.rank1.safetensors").tensors["w13"][2][50000]
+        dumps.change(folder / "tp.rank1.safetensors", lambda f: flip(f, "w13", 50000))
+        ended = self.verify(folder)
+        self.assertEqual(self.findings(ended), [("tp", "bit-corruption", ["w13"])])
+        first = ended.report["findings"][0]["first"]
+        self.assertEqual(first["rank"], 1)
+        self.assertEqual(first["offset"], 50000)
+        self.assertEqual(first["want"][:2], f"{before:02x}")
+        self.assertEqual(first["got"][:2], f"{before ^ 255:02x}")
+        self.assertEqual(self.checks(ended)["bytes.w13"]["differing"], 1)
+        self.assertEqual(self.checks(ended)["bytes.w2"]["status"], "passed")
+
+    def test_a_wrong_stock_is_one_finding_and_its_exact_cut_no_second(self):
+        folder = self.dump(ranks=2)
+        row = 640 // 2
+        dumps.change(folder / "stock.rank1.safetensors", lambda f: flip(f, "w13", 3 * row + 5))
+        expert_of_rank_1 = 2 * (192 * 2) * row  # tp rank 0: experts 0 and 1 come first
+        dumps.change(
+            folder / "tp.rank0.safetensors",
+            lambda f: flip(f, "w13", expert_of_rank_1 + 3 * row + 5),
+        )
+        self.assertEqual(self.findings(self.verify(folder)), [("stock", "bit-corruption", ["w13"])])
+
+    def test_an_engine_in_another_language_passes_padded_or_not(self):
+        for hidden, intermediate in ((640, 384), (768, 576)):
+            for scales in ("U8", "F8_E4M3"):
+                with self.subTest(hidden=hidden, scales=scales):
+                    folder = self.folder / f"{hidden}{scales}"
+                    engine = dumps.Engine(CHECKPOINT, 1, 3, hidden, intermediate)
+                    engine.gscales = 6 if scales == "U8" else 2
+                    engine.write(folder, scales)
+                    self.assert_passed(self.verify(folder))
+                    self.assert_passed(self.verify(folder, "--checkpoint", CHECKPOINT))
+        wrong_layer = self.verify(folder, "--checkpoint", CHECKPOINT, "--layer", "2")
+        self.assert_ended(wrong_layer, 1, "failed")
+        self.assertEqual({f["side"] for f in wrong_layer.report["findings"]}, {"stock"})
+
+    def test_declared_padding_is_judged_with_and_without_a_reference(self):
+        engine = dumps.Engine(CHECKPOINT, 1, 3, 640, 576)
+        dirty = self.folder / "dirty"
+        engine.write(dirty)
+        # The last row of the last slice of w2's columns: padding of I.
+        dumps.change(dirty / "tp.rank2.safetensors", lambda f: flip(f, "w2", -1))
+        engine.together = 192
+        together = self.folder / "together"
+        engine.write(together)
+        for more in ([], ["--checkpoint", CHECKPOINT]):
+            self.assertEqual(
+                self.findings(self.verify(dirty, *more)), [("tp", "padding-dirty", ["w2"])]
+            )
+            ended = self.verify(together, *more)
+            stock = [found for found in self.findings(ended) if found[0] == "stock"]
+            self.assertEqual(stock, [("stock", "padding-misplaced", ["w13", "w13_sf"])])
+
+    def test_files_that_may_be_absent_may_be_absent(self):
+        folder = self.dump(ranks=2)
+        for rank in (0, 1):
+            (folder / f"tp.rank{rank}.safetensors").rename(self.folder / f"kept{rank}")
+        ended = self.verify(folder)
+        self.assert_ended(ended, 0, "passed")
+        self.assertNotIn("scalars.g1_alphas", self.checks(ended))
+        for rank in (0, 1):
+            (self.folder / f"kept{rank}").rename(folder / f"tp.rank{rank}.safetensors")
+            (folder / f"stock.rank{rank}.safetensors").unlink()
+        ended = self.verify(folder)
+        self.assert_ended(ended, 0, "passed")
+        self.assertNotIn("placement", self.checks(ended))
+        dumps.change(folder / "tp.rank0.safetensors", lambda f: flip(f, "w2_sf", 0))
+        self.assertEqual(self.verify(folder).code, 1)
+
+    def test_several_layers_are_judged_apart(self):
+        folders = []
+        for layer in (1, 2):
+            folders.append(self.folder / f"layer{layer}")
+            dumps.Engine(CHECKPOINT, layer, 2).write(folders[-1])
+        self.assert_passed(self.verify(*folders, "--checkpoint", CHECKPOINT))
+        dumps.change(folders[1] / "tp.rank0.safetensors", lambda f: flip(f, "w2", 9))
+        ended = self.verify(*folders)
+        self.assert_ended(ended, 1, "failed")
+        self.assertEqual([f["layer"] for f in ended.report["findings"]], [2])
+        failed = {(c["id"], c["layer"]) for c in ended.report["checks"] if c["status"] == "failed"}
+        self.assertEqual(failed, {("bytes.w2", 2)})
+
+    def test_groups_are_judged_apart_in_the_order_that_the_manifest_gives(self):
+        folder = self.dump("--tp", "2", ranks=4)
+        dumps.change(folder / "tp.rank3.safetensors", lambda f: flip(f, "w2", 9))
+        ended = self.verify(folder)
+        self.assert_ended(ended, 1, "failed")
+        self.assertEqual([f["group"] for f in ended.report["findings"]], [1])
+        self.assertEqual([f["ranks"] for f in ended.report["findings"]], [[3]])
+        dumps.change(folder / "tp.rank3.safetensors", lambda f: flip(f, "w2", 9))
+        # The same files under other numbers, and a manifest that says so.
+        order = [2, 0, 3, 1]
+        for kind in ("stock", "tp"):
+            for rank in range(4):
+                (folder / f"{kind}.rank{rank}.safetensors").rename(self.folder / f"{kind}{rank}")
+            for rank in range(4):
+                (self.folder / f"{kind}{rank}").rename(
+                    folder / f"{kind}.rank{order[rank]}.safetensors"
+                )
+        self.assertEqual(self.verify(folder).code, 3)
+        manifest = json.loads((folder / "manifest.json").read_text(encoding="utf-8"))
+        manifest["ranks"] = [None] * 4
+        for rank in range(4):
+            manifest["ranks"][order[rank]] = {"group": rank // 2, "rank": rank % 2}
+        (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
+        self.assert_passed(self.verify(folder))
+
+    def test_scalars_placement_and_scales_are_named(self):
+        def scalar(rank, kind, name, index, edit):
+            def change(file):
+                data = file.tensors[name][2]
+                (value,) = struct.unpack_from("<f", data, 4 * index)
+                struct.pack_into("<f", data, 4 * index, edit(value))
+
+            return lambda folder: dumps.change(folder / f"{kind}.rank{rank}.safetensors", change)
+
+        def ulp(value):
+            return struct.unpack("<f", struct.pack("<I", dumps.float_bits(value) + 1))[0]
+
+        def first_expert(folder):
+            dumps.change(
+                folder / "stock.rank1.safetensors",
+                lambda file: file.metadata.update(first_expert="0"),
+            )
+
+        cases = (
+            (scalar(0, "tp", "g1_alphas", 1, ulp), 1, ("tp", "scalar-rounding", ["g1_alphas"])),
+            (
+                scalar(1, "stock", "a1_gscale", 0, ulp),
+                3,
+                ("stock", "input-scale-differs-across-ranks", ["a1_gscale"]),
+            ),
+            (
+                scalar(1, "stock", "g1_alphas", 0, lambda value: float("nan")),
+                3,
+                ("stock", "scale-not-finite-positive", ["g1_alphas"]),
+            ),
+            (first_expert, 3, ("stock", "not-linear-placement", [])),
+        )
+        for number, (edit, code, due) in enumerate(cases):
+            with self.subTest(due=due):
+                folder = self.folder / f"scalars{number}"
+                dumps.Engine(CHECKPOINT, 1, 2).write(folder)
+                edit(folder)
+                ended = self.verify(folder)
+                self.assertIn(due, self.findings(ended, code, {1: "failed", 3: "refused"}[code]))
+
+    def test_a_cut_along_the_other_axis_is_named_by_its_extents(self):
+        folder = self.dump(ranks=2)
+
+        def edit(file):
+            shape = file.tensors["w2"][1]
+            file.tensors["w2"][1] = [shape[0], shape[1] // 2, shape[2] * 2]
+
+        for rank in (0, 1):
+            dumps.change(folder / f"tp.rank{rank}.safetensors", edit)
+        ended = self.verify(folder)
+        self.assertEqual(self.findings(ended), [("tp", "wrong-axis-cut", ["w2"])])
+        self.assertEqual(self.checks(ended)["bytes.w2"]["status"], "failed")
+
+
+def flip(file, tensor, offset):
+    file.tensors[tensor][2][offset] ^= 255
+
+
+if __name__ == "__main__":
+    program.main()
