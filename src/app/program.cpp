@@ -243,6 +243,10 @@ int run(int argc, const char* const* argv, const Parts& parts) {
   } catch (const group::Lost& lost) {
     fmt::print(stderr, "slicecheck: {}\n", lost.what());
     return report::exit_code(report::Verdict::hung);
+  } catch (const std::exception& failure) {
+    // This rank's alone: it leaves without MPI's end, and the launcher ends the others.
+    fmt::print(stderr, "slicecheck: {}\n", failure.what());
+    return report::exit_code(report::Verdict::error);
   }
 }
 

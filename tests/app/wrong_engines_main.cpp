@@ -42,6 +42,10 @@ void stock_changed(TpExperts&, const EngineInput& input, group::Group& group) {
   if (group.rank() == 2) input.stock.w2_sf.data.get()[7] ^= 1;
 }
 
+void out_of_memory(TpExperts&, const EngineInput&, group::Group& group) {
+  if (group.rank() == 1) std::vector<char> none(static_cast<std::size_t>(-1) / 2);
+}
+
 void refused(TpExperts&, const EngineInput&, group::Group& group) {
   const Reason reason = group.rank() == 1
                             ? Reason("this engine does not like rank 1", "shape-unsupported")
@@ -50,9 +54,12 @@ void refused(TpExperts&, const EngineInput&, group::Group& group) {
 }
 
 std::optional<Engine> engine_named(std::string_view name) {
-  const Engine engines[] = {wrong("one-byte", one_byte), wrong("other-expert", other_expert),
+  const Engine engines[] = {wrong("one-byte", one_byte),
+                            wrong("other-expert", other_expert),
                             wrong("scalars-misordered", scalars_misordered),
-                            wrong("stock-changed", stock_changed), wrong("refused", refused)};
+                            wrong("stock-changed", stock_changed),
+                            wrong("out-of-memory", out_of_memory),
+                            wrong("refused", refused)};
   for (const Engine& engine : engines) {
     if (engine.name == name) return engine;
   }

@@ -78,6 +78,11 @@ class WrongEngines(program.ProgramTest):
         )
         self.assertEqual([f["ranks"] for f in ended.report["findings"]], [[1]])
 
+    def test_an_exception_on_one_rank_ends_all_with_5(self):
+        ended = self.run_engine("out-of-memory")
+        self.assertEqual(ended.code, 5, ended.stderr)
+        self.assertEqual(len(ended.own_lines()), 1, ended.stderr)
+
     def test_one_group_that_refuses_does_not_hang_the_others(self):
         ended = self.mpi(
             4, "reshard", "--tp", "2", "--probe", "none", "--engine", "refused", program=WRONG
