@@ -45,13 +45,10 @@ struct Options {
   std::string command;
   std::vector<std::string> paths;  // dumps, a checkpoint, a case, reports
   std::string report = "slicecheck-report.json";
-  std::string junit;
-  std::string html;
   std::uint64_t seed = 1;
   bool quiet = false;
   Level level = Level::ci;
   double timeout = 120;
-  double deadline = 0;  // none
   ExpertOptions experts;
   ProbeOptions probe;
   PropertyOptions properties;

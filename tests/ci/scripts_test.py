@@ -60,7 +60,7 @@ class Full(ScriptTest):
         self.assertEqual(ended.returncode, 0, ended.stderr)
         self.assertEqual(ended.stdout.splitlines()[-1], "the last line")
         presets = [call.split()[2] for call in self.called("ctest")]
-        self.assertEqual(presets, ["clang", "mpich", "asan", "tsan", "release"])
+        self.assertEqual(presets, ["clang", "fuzz", "mpich", "asan", "tsan", "release"])
         self.assertIn("cmake --workflow --preset tidy", self.called("cmake"))
         self.assertIn("cmake --build --preset headers", self.called("cmake"))
         for call in self.called("ctest"):
@@ -71,7 +71,7 @@ class Full(ScriptTest):
         ended = self.run_script("ci/test", "--full")
         self.assertEqual(ended.returncode, 1)
         self.assertEqual(ended.stdout.splitlines()[-1], "ci/test: failed: asan")
-        self.assertEqual(len(self.called("ctest")), 5)
+        self.assertEqual(len(self.called("ctest")), 6)
 
     def test_a_nightly_prints_its_seed_and_takes_one(self):
         fresh = self.run_script("ci/nightly")
