@@ -302,10 +302,12 @@ report::Report judged_group(const DumpCase& dump, std::int64_t group,
       checks.fail(check_of(finding, tensor), finding.severity, 0);
     }
   }
+  // Bytes that differ and that no finding speaks of fail all the same: nothing wrong ends green.
+  const report::Severity unsaid =
+      made.findings.empty() ? report::Severity::error : report::Severity::warning;
   for (const verify::WrongTensor& wrong : evidence.wrong) {
-    if (made.findings.empty() || wrong.differing == 0) continue;
-    const std::string id = fmt::format("bytes.{}", layout::name(wrong.target.kind));
-    checks.fail(id, report::Severity::warning, wrong.differing);
+    if (wrong.differing == 0) continue;
+    checks.fail(fmt::format("bytes.{}", layout::name(wrong.target.kind)), unsaid, wrong.differing);
   }
   made.checks = checks.take();
   return made;

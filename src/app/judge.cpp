@@ -122,7 +122,7 @@ report::Check scalar_check(experts::Scalar scalar, const JudgedRank& judged,
 }
 
 /// The payload's reference, or plain experts read again from the checkpoint; a read that fails is
-/// kept in `unread` and gives zeros, which are then not believed.
+/// kept in `unread`, and what stands in for the expert is then not believed.
 verify::Loader loader(const Source& source, Reason& unread) {
   return [&source, &unread](std::int64_t expert) {
     Result<experts::PlainExpert> plain = source.plain(expert);

@@ -93,8 +93,7 @@ Reason unlike_the_others(group::Group& world, const std::string& mine) {
 Reason uneven(const Options& options, int ranks) {
   // An audit asks what tp would do, whatever ranks read the checkpoint.
   if (options.tp == 0 || options.command == "audit" || ranks % options.tp == 0) return {};
-  return Reason(
-      fmt::format("usage: --tp {} does not divide the launch's {} ranks", options.tp, ranks));
+  return Reason(fmt::format("--tp {} does not divide the launch's {} ranks", options.tp, ranks));
 }
 
 /// Every rank's part on every rank, as one report. Collective.

@@ -76,17 +76,16 @@ std::vector<report::Check> sound(const Context& context, const Source& source,
           passed("scales.global", context, source.layer, 2)};
 }
 
-/// Digests of the stock's tensors: an engine must leave its inputs as they are.
+/// Digests of the stock's nine tensors: an engine must leave its inputs as they are.
 std::vector<Digest> digests(const experts::StockExperts& stock, memory::Space& space) {
   std::vector<Digest> made;
-  for (const layout::Kind kind : layout::kinds) {
-    const Tensor& tensor = experts::tensor_of(stock, kind);
+  const auto add = [&](const Tensor& tensor) {
     made.push_back(space.digest(tensor.data.get(), tensor.bytes()));
-  }
-  for (const experts::Scalar scalar : experts::all_scalars) {
-    const Tensor& tensor = experts::tensor_of(stock, scalar);
-    made.push_back(space.digest(tensor.data.get(), tensor.bytes()));
-  }
+  };
+  for (const layout::Kind kind : layout::kinds) add(experts::tensor_of(stock, kind));
+  for (const experts::Scalar scalar : experts::all_scalars) add(experts::tensor_of(stock, scalar));
+  add(stock.a1_gscale);
+  add(stock.a2_gscale);
   return made;
 }
 

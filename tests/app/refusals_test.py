@@ -78,7 +78,8 @@ class Refusals(program.ProgramTest):
                 self.assertTrue(
                     ended.own_lines()[0].startswith("slicecheck: usage: "), ended.stderr
                 )
-        self.assert_unusable(self.mpi(4, "reshard", "--tp", "3"), "--tp 3 does not divide")
+        ended = self.mpi(4, "reshard", "--tp", "3")
+        self.assert_unusable(ended, "slicecheck: usage: --tp 3 does not divide")
 
     def test_a_usage_error_of_one_rank_ends_all_with_2(self):
         ended = self.mpi_apart(["reshard"], ["reshard", "--payload", "noise"], ["reshard"])

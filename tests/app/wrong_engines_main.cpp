@@ -42,6 +42,10 @@ void stock_changed(TpExperts&, const EngineInput& input, group::Group& group) {
   if (group.rank() == 2) input.stock.w2_sf.data.get()[7] ^= 1;
 }
 
+void gscale_changed(TpExperts&, const EngineInput& input, group::Group& group) {
+  if (group.rank() == 0) input.stock.a2_gscale.data.get()[0] ^= 1;
+}
+
 void out_of_memory(TpExperts&, const EngineInput&, group::Group& group) {
   if (group.rank() == 1) std::vector<char> none(static_cast<std::size_t>(-1) / 2);
 }
@@ -58,6 +62,7 @@ std::optional<Engine> engine_named(std::string_view name) {
                             wrong("other-expert", other_expert),
                             wrong("scalars-misordered", scalars_misordered),
                             wrong("stock-changed", stock_changed),
+                            wrong("gscale-changed", gscale_changed),
                             wrong("out-of-memory", out_of_memory),
                             wrong("refused", refused)};
   for (const Engine& engine : engines) {

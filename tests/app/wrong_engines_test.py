@@ -70,6 +70,11 @@ class WrongEngines(program.ProgramTest):
             self.failed_checks(self.run_engine("stock-changed")), {"inputs-unchanged": 1}
         )
 
+    def test_a_changed_global_scale_fails(self):
+        ended = self.run_engine("gscale-changed")
+        failed = self.failed_checks(ended)
+        self.assertEqual(failed["inputs-unchanged"], 1)
+
     def test_an_engine_that_refuses_is_a_refusal_of_all(self):
         ended = self.run_engine("refused")
         self.assert_ended(ended, 3, "refused")
