@@ -1,6 +1,7 @@
 """A dump with probe files alone, as an engine in any language writes it, judged by the program: the
 values that the seed's own code gave on the same rows over NCCL. No code of src makes them."""
 
+import functools
 import json
 import math
 import struct
@@ -10,11 +11,51 @@ import program
 MASK = (1 << 64) - 1
 GOLDEN = 0x9E3779B97F4A7C15
 NAN = 0x7FC0
-# T, K, H, seed and noise of two recorded cases, and rel L2 at 2 and 3 ranks.
+# T, K, H, seed and noise of the recorded cases, and rel L2 at 2, 3, 4, 7 and 8 ranks.
+RANKS = (2, 3, 4, 7, 8)
 CASES = (
-    ((5, 1, 384, 14, 1.0), {2: 1.423573041739194, 3: 1.7289901747152725}),
-    ((4, 2, 128, 11, 0.0), {2: 0.002905734502320234, 3: 0.0031159898560194827}),
+    (
+        (4, 2, 128, 11, 0.0),
+        (
+            0.002905734502320234,
+            0.0031159898560194827,
+            0.0033127035956317177,
+            0.003682408426240147,
+            0.003938016107135179,
+        ),
+    ),
+    (
+        (16, 4, 256, 12, 1e-2),
+        (
+            0.014418402823519527,
+            0.017689706237878362,
+            0.020335628917673505,
+            0.02688899651744288,
+            0.028649451332939044,
+        ),
+    ),
+    (
+        (33, 8, 128, 13, 1e-4),
+        (
+            0.0029430519308795504,
+            0.0030739426640140452,
+            0.0032640723536277966,
+            0.003815235201764838,
+            0.003962703924925171,
+        ),
+    ),
+    (
+        (5, 1, 384, 14, 1.0),
+        (
+            1.423573041739194,
+            1.7289901747152725,
+            1.9811467422817504,
+            2.6100791653737114,
+            2.77573818017657,
+        ),
+    ),
 )
+SMALL = CASES[0][0]
 
 
 def mix64(x):
@@ -32,9 +73,11 @@ def f32(x):
     return struct.unpack("<f", struct.pack("<f", x))[0]
 
 
-def centred(seed, tag):
+@functools.lru_cache(maxsize=32)
+def centred(seed, tag, count):
+    """float32(2 u - 1) of words 0 to count - 1."""
     word = words(seed, tag)
-    return lambda j: f32(2 * ((word(j) >> 40) / 2**24) - 1)
+    return [f32(2 * ((word(j) >> 40) / 2**24) - 1) for j in range(count)]
 
 
 def bf16(x):
@@ -46,17 +89,17 @@ def rank_rows(case, rank, ranks):
     """This rank's EP rows and map, TP rows and map."""
     tokens, top_k, hidden, seed, noise = case
     routes = tokens * top_k
-    base = centred(seed, 1)
-    parts = [centred(seed, 10 + q) for q in range(ranks - 1)]
-    own = centred(seed, 50 + rank)
+    base = centred(seed, 1, routes * hidden)
+    parts = [centred(seed, 10 + q, routes * hidden) for q in range(ranks - 1)]
+    own = centred(seed, 50 + rank, routes * hidden)
     owner = words(seed, 0)
 
     def part(j):
         if rank < ranks - 1:
-            return f32(parts[rank](j) * 0.5)
-        left = base(j)
+            return f32(parts[rank][j] * 0.5)
+        left = base[j]
         for each in parts:
-            left = f32(left - f32(each(j) * 0.5))
+            left = f32(left - f32(each[j] * 0.5))
         return left
 
     ep_rows, ep_map = [NAN] * (2 * hidden), []
@@ -64,11 +107,11 @@ def rank_rows(case, rank, ranks):
         mine = owner(route) % ranks == rank
         ep_map.append(len(ep_rows) // hidden if mine else -1)
         if mine:
-            ep_rows += [bf16(base(route * hidden + h)) for h in range(hidden)]
+            ep_rows += [bf16(base[route * hidden + h]) for h in range(hidden)]
     tp_rows, tp_map = [NAN] * (2 * hidden), []
     for route in reversed(range(routes)):
         for j in range(route * hidden, (route + 1) * hidden):
-            tp_rows.append(bf16(f32(part(j) + f32(f32(noise) * own(j)))))
+            tp_rows.append(bf16(f32(part(j) + f32(f32(noise) * own[j]))))
     tp_map = [2 + routes - 1 - route for route in range(routes)]
     return ep_rows, ep_map, tp_rows, tp_map
 
@@ -102,7 +145,7 @@ class VerifyProbe(program.ProgramTest):
         manifest = {
             "format": "slicecheck-dump/1",
             "world": ranks,
-            "experts": 2 * ranks,
+            "experts": 4 * ranks,
             "hidden": case[2],
             "intermediate": 64 * ranks,
             "engine": "a kernel",
@@ -122,27 +165,37 @@ class VerifyProbe(program.ProgramTest):
 
     def test_rows_alone_give_the_seeds_values(self):
         for case, values in CASES:
-            for ranks, due in values.items():
+            for ranks, due in zip(RANKS, values):
                 with self.subTest(case=case, ranks=ranks):
-                    ended = self.verify(self.dump(case, ranks))
-                    noisy = case[4] > 0
-                    self.assert_ended(ended, *((1, "failed") if noisy else (0, "passed")))
-                    (probe,) = ended.report["probes"]
-                    self.assertTrue(math.isclose(probe["rel_l2"], due, rel_tol=1e-9), probe)
-                    self.assertEqual(
-                        [check["id"] for check in ended.report["checks"]],
-                        ["probe.routes", "probe.random"],
-                    )
-                    causes = [finding["cause"] for finding in ended.report["findings"]]
-                    self.assertEqual(causes, ["rel-l2-above-bound"] if noisy else [])
+                    self.assert_judged(self.verify(self.dump(case, ranks)), case, due)
+
+    def test_spread_over_processes_the_values_are_the_same(self):
+        case, values = CASES[3]
+        for ranks, due in zip(RANKS, values):
+            with self.subTest(ranks=ranks):
+                folder = self.dump(case, ranks)
+                for processes in (2, ranks):
+                    self.assert_judged(self.mpi(processes, "verify", folder), case, due)
+
+    def assert_judged(self, ended, case, due):
+        """Rel L2 to 1e-9; above the bound of 3 floors where the noise is not below them."""
+        noisy = case[4] > 1e-3
+        self.assert_ended(ended, *((1, "failed") if noisy else (0, "passed")))
+        (probe,) = ended.report["probes"]
+        self.assertTrue(math.isclose(probe["rel_l2"], due, rel_tol=1e-9), probe)
+        self.assertEqual(
+            [check["id"] for check in ended.report["checks"]], ["probe.routes", "probe.random"]
+        )
+        causes = [finding["cause"] for finding in ended.report["findings"]]
+        self.assertEqual(causes, ["rel-l2-above-bound"] if noisy else [])
 
     def test_a_given_bound_and_processes_judge_alike(self):
-        folder = self.dump(CASES[1][0], 2)
+        folder = self.dump(SMALL, 2)
         self.assert_ended(self.verify(folder, "--rel-l2-max", "0.0029"), 1, "failed")
         self.assert_ended(self.mpi(2, "verify", folder), 0, "passed")
 
     def test_a_file_that_is_cut_short_is_unusable_and_named(self):
-        folder = self.dump(CASES[1][0], 2)
+        folder = self.dump(SMALL, 2)
         file = self.folder / "dump-11-2" / "probe.rank1.safetensors"
         file.write_bytes(file.read_bytes()[:-2])
         ended = self.verify(folder)
