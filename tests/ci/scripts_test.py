@@ -16,6 +16,7 @@ class Test(ScriptTest):
 
     def project(self, tests):
         self.packages_installed()
+        self.program("clang++-14", "exit 1")
         with open(os.path.join(self.root, "CMakeLists.txt"), "w", encoding="utf-8") as file:
             file.write(EMPTY_PROJECT + tests)
 
@@ -63,6 +64,7 @@ class Full(ScriptTest):
         self.assertEqual(presets, ["clang", "fuzz", "mpich", "asan", "tsan", "release"])
         self.assertIn("cmake --workflow --preset tidy", self.called("cmake"))
         self.assertIn("cmake --build --preset headers", self.called("cmake"))
+        self.assertIn("cmake --workflow --preset speed", self.called("cmake"))
         for call in self.called("ctest"):
             self.assertIn("--no-tests=error", call)
 
@@ -80,6 +82,24 @@ class Full(ScriptTest):
         self.assertTrue(seed.isdigit(), fresh.stdout)
         self.assertIn(f"seed {seed}\n", fresh.stdout)
         self.assertIn("seed 12\n", self.run_script("ci/nightly", "12").stdout)
+
+    def test_the_plain_run_fuzzes_where_clang_can_and_else_says_that_it_does_not(self):
+        for status, presets in ((0, ["fuzz", "release"]), (1, ["release"])):
+            open(self.calls, "w", encoding="utf-8").close()
+            self.program("clang++-14", f"exit {status}")
+            ended = self.run_script("ci/test")
+            self.assertEqual(ended.returncode, 0, ended.stderr)
+            self.assertEqual([call.split()[2] for call in self.called("ctest")], presets)
+            self.assertEqual("not fuzzed" in ended.stdout, status == 1)
+            self.assertEqual(ended.stdout.splitlines()[-1], "the last line")
+
+    def test_a_finding_of_the_fuzzer_fails_the_plain_run_which_still_runs_the_suite(self):
+        self.program("clang++-14", "exit 0")
+        self.program("ctest", '[ "$2" != fuzz ]')
+        ended = self.run_script("ci/test")
+        self.assertEqual(ended.returncode, 1)
+        self.assertEqual(ended.stdout.splitlines()[-1], "ci/test: failed: fuzz")
+        self.assertEqual(len(self.called("ctest")), 2)
 
     def test_the_plain_run_has_the_seed_of_every_day(self):
         self.assertIn("seed 1\n", self.run_script("ci/test").stdout)
