@@ -1,11 +1,11 @@
-"""What `reshard --dump` writes, `verify` passes: over a fixed list of shapes, every payload, groups,
-and each notation that the format leaves open; and one byte that differs is seen in every one."""
+"""What `reshard --dump` writes, `verify` passes: over a fixed list of shapes, every payload,
+groups, and each notation that the format leaves open; one byte that differs is seen in each."""
 
 import dumps
 import program
 
-# ranks, tp, experts, hidden, intermediate, payload: one m-tile and more, one k-tile of a slice and
-# more, one expert a rank and more, odd numbers of all of them, and those that hide faults (H = 128).
+# ranks, tp, experts, hidden, intermediate, payload: one m-tile and more, one k-tile of a slice
+# and more, one expert a rank and more, odd numbers of all, and what hides faults (H = 128).
 CASES = (
     (2, 2, 2, 128, 128, "bytes"),
     (2, 2, 6, 384, 640, "numeric"),
@@ -25,8 +25,8 @@ CASES = (
 
 
 def other_notation(folder, ranks, experts, tp):
-    """Global scales for each local expert, or for all, in place of one; the tp's block scales as the
-    other of the two types that they may have."""
+    """Global scales for each local expert, or for all, in place of one; the tp's block scales as
+    the other of the two types that they may have."""
 
     def stock(count):
         def edit(file):
