@@ -1,7 +1,10 @@
 #include <fmt/format.h>
 
+#include <functional>
 #include <limits>
 #include <nlohmann/json.hpp>
+#include <set>
+#include <utility>
 
 #include "report/report.h"
 
@@ -11,14 +14,55 @@ namespace {
 using Json = nlohmann::ordered_json;
 
 // Members are read by at(): what is missing or of another type is an exception of the JSON library,
-// caught at parsed(), the one boundary.
+// caught at parsed(), the one boundary. So is what the schema does not allow here: to ask a value
+// for what its type has not is the library's own way to say so, and it knows the place.
+constexpr int not_this_reference = 303;
+constexpr int not_this_type = 304;
+
+const Json& refused(const Json& value) { return value.is_array() ? value.at("") : value.at(0); }
 
 double real(const Json& value) {
   if (!value.is_string()) return value.get<double>();
   const std::string& text = value.get_ref<const std::string&>();
   if (text == "nan") return std::numeric_limits<double>::quiet_NaN();
   const double infinity = std::numeric_limits<double>::infinity();
-  return text == "-inf" ? -infinity : infinity;
+  if (text == "inf") return infinity;
+  if (text != "-inf") refused(value);
+  return -infinity;
+}
+
+template <typename Integer>
+Integer whole(const Json& value) {
+  if (value.is_number_unsigned()) {
+    const auto number = value.get<std::uint64_t>();
+    if (std::in_range<Integer>(number)) return static_cast<Integer>(number);
+  } else if (value.is_number_integer()) {
+    const auto number = value.get<std::int64_t>();
+    if (std::in_range<Integer>(number)) return static_cast<Integer>(number);
+  }
+  return static_cast<Integer>(refused(value).size());
+}
+
+template <typename Integer>
+Integer whole(const Json& object, const char* key) {
+  return whole<Integer>(object.at(key));
+}
+
+const Json::object_t& object_of(const Json& value) {
+  return value.get_ref<const Json::object_t&>();
+}
+const Json::array_t& array_of(const Json& value) { return value.get_ref<const Json::array_t&>(); }
+
+std::vector<std::string> texts(const Json& value) {
+  return array_of(value).empty() ? std::vector<std::string>()
+                                 : value.get<std::vector<std::string>>();
+}
+
+template <typename Integer>
+std::vector<Integer> wholes(const Json& value) {
+  std::vector<Integer> made;
+  for (const Json& one : array_of(value)) made.push_back(whole<Integer>(one));
+  return made;
 }
 
 Value value_of(const Json& value) {
@@ -29,48 +73,59 @@ Value value_of(const Json& value) {
   }
   if (value.is_number_integer()) return value.get<std::int64_t>();
   if (value.is_number()) return value.get<double>();
-  return value.is_string() ? value.get<std::string>() : value.dump();
+  return value.is_string() ? value.get<std::string>() : refused(value).dump();
 }
 
 Fields fields_of(const Json& object) {
   Fields made;
-  for (const auto& [key, value] : object.items()) made.emplace_back(key, value_of(value));
+  for (const auto& [key, value] : object_of(object)) made.emplace_back(key, value_of(value));
   return made;
-}
-
-template <typename Enum>
-Enum named(std::string_view text, int count) {
-  for (int i = 0; i < count; ++i) {
-    if (name(static_cast<Enum>(i)) == text) return static_cast<Enum>(i);
-  }
-  // at() of an empty object is the library's own way to say that a value is not one of the list.
-  return static_cast<Enum>(Json::object().at(fmt::format("\"{}\" is no such word", text)).size());
 }
 
 template <typename Enum>
 Enum word(const Json& object, const char* key, int count) {
-  return named<Enum>(object.at(key).get_ref<const std::string&>(), count);
+  const Json& value = object.at(key);
+  const std::string& text = value.get_ref<const std::string&>();
+  for (int i = 0; i < count; ++i) {
+    if (name(static_cast<Enum>(i)) == text) return static_cast<Enum>(i);
+  }
+  return static_cast<Enum>(refused(value).size());
+}
+
+Severity severity_of(const Json& value) {
+  if (value == "warning") return Severity::warning;
+  if (value != "error") refused(value);
+  return Severity::error;
 }
 
 Check check_of(const Json& from) {
-  return {
-      from.at("id"),       from.at("group"),     from.at("layer"), word<Status>(from, "status", 5),
-      from.at("compared"), from.at("differing"), from.at("text"),  fields_of(from.at("figures"))};
+  return {from.at("id"),
+          whole<int>(from, "group"),
+          whole<std::int64_t>(from, "layer"),
+          word<Status>(from, "status", 5),
+          whole<std::int64_t>(from, "compared"),
+          whole<std::int64_t>(from, "differing"),
+          from.at("text"),
+          fields_of(from.at("figures"))};
 }
 
 Logical logical_of(const Json& from) {
-  Logical made{from.at("projection"), from.at("expert"), from.at("row"), from.at("column"), {}};
-  if (from.contains("seed")) made.seed = from.at("seed").get<std::uint64_t>();
+  Logical made{from.at("projection"),
+               whole<std::int64_t>(from, "expert"),
+               whole<std::int64_t>(from, "row"),
+               whole<std::int64_t>(from, "column"),
+               {}};
+  if (from.contains("seed")) made.seed = whole<std::uint64_t>(from, "seed");
   return made;
 }
 
 First first_of(const Json& from) {
-  First made{from.at("rank"),
+  First made{whole<int>(from, "rank"),
              from.at("tensor"),
-             from.at("expert"),
-             from.at("row"),
-             from.at("byte"),
-             from.at("offset"),
+             whole<std::int64_t>(from, "expert"),
+             whole<std::int64_t>(from, "row"),
+             whole<std::int64_t>(from, "byte"),
+             whole<std::int64_t>(from, "offset"),
              from.at("want"),
              from.at("got"),
              std::nullopt,
@@ -87,42 +142,47 @@ First first_of(const Json& from) {
 Finding finding_of(const Json& from) {
   Finding made;
   made.cause = from.at("cause");
-  made.severity = from.at("severity") == "warning" ? Severity::warning : Severity::error;
+  made.severity = severity_of(from.at("severity"));
   made.side = word<Side>(from, "side", 5);
   made.text = from.at("text");
-  made.tensors = from.at("tensors").get<std::vector<std::string>>();
-  made.ranks = from.at("ranks").get<std::vector<int>>();
-  made.experts = from.at("experts").get<std::vector<std::int64_t>>();
-  made.layer = from.at("layer");
-  made.group = from.at("group");
+  made.tensors = texts(from.at("tensors"));
+  made.ranks = wholes<int>(from.at("ranks"));
+  made.experts = wholes<std::int64_t>(from.at("experts"));
+  made.layer = whole<std::int64_t>(from, "layer");
+  made.group = whole<int>(from, "group");
   made.explained = real(from.at("explained"));
-  made.also_possible = from.at("also_possible").get<std::vector<std::string>>();
+  made.also_possible = texts(from.at("also_possible"));
   if (from.contains("first")) made.first = first_of(from.at("first"));
   return made;
 }
 
 Probe probe_of(const Json& from) {
   Probe made{from.at("kind"),
-             from.at("group"),
+             whole<int>(from, "group"),
              real(from.at("rel_l2")),
              real(from.at("floor")),
              real(from.at("bound")),
              std::nullopt,
              std::nullopt};
-  if (const Json& route = from.at("worst_route"); !route.empty()) {
-    made.worst_route = {route.at("token"), route.at("k"), route.at("expert"),
-                        real(route.at("rel_l2"))};
+  if (const Json& route = from.at("worst_route"); !object_of(route).empty()) {
+    made.worst_route = {whole<std::int64_t>(route, "token"), whole<std::int64_t>(route, "k"),
+                        whole<std::int64_t>(route, "expert"), real(route.at("rel_l2"))};
   }
-  if (const Json& expert = from.at("worst_expert"); !expert.empty()) {
-    made.worst_expert = {expert.at("expert"), real(expert.at("rel_l2")), real(expert.at("bound"))};
+  if (const Json& expert = from.at("worst_expert"); !object_of(expert).empty()) {
+    made.worst_expert = {whole<std::int64_t>(expert, "expert"), real(expert.at("rel_l2")),
+                         real(expert.at("bound"))};
   }
   return made;
 }
 
 RankEntry rank_of(const Json& from) {
-  RankEntry made{from.at("rank"),   from.at("group"),        from.at("host"),
-                 from.at("device"), from.at("first_expert"), {}};
-  for (const auto& [key, value] : from.items()) {
+  RankEntry made{whole<int>(from, "rank"),
+                 whole<int>(from, "group"),
+                 from.at("host"),
+                 from.at("device"),
+                 whole<std::int64_t>(from, "first_expert"),
+                 {}};
+  for (const auto& [key, value] : object_of(from)) {
     const bool fixed = key == "rank" || key == "group" || key == "host" || key == "device" ||
                        key == "first_expert";
     if (!fixed) made.more.emplace_back(key, value_of(value));
@@ -135,7 +195,7 @@ Run run_of(const Json& from) {
            real(from.at("seconds")),
            {},
            fields_of(from.at("environment"))};
-  for (const Json& timing : from.at("timings")) {
+  for (const Json& timing : array_of(from.at("timings"))) {
     made.timings.emplace_back(timing.at("phase"), real(timing.at("seconds")));
   }
   return made;
@@ -146,10 +206,11 @@ Report report_of(const Json& from) {
   made.command = from.at("command");
   made.verdict = word<Verdict>(from, "verdict", 8);
   made.run_case = fields_of(from.at("case"));
-  for (const Json& check : from.at("checks")) made.checks.push_back(check_of(check));
-  for (const Json& finding : from.at("findings")) made.findings.push_back(finding_of(finding));
-  for (const Json& probe : from.at("probes")) made.probes.push_back(probe_of(probe));
-  for (const Json& rank : from.at("ranks")) made.ranks.push_back(rank_of(rank));
+  for (const Json& check : array_of(from.at("checks"))) made.checks.push_back(check_of(check));
+  for (const Json& finding : array_of(from.at("findings")))
+    made.findings.push_back(finding_of(finding));
+  for (const Json& probe : array_of(from.at("probes"))) made.probes.push_back(probe_of(probe));
+  for (const Json& rank : array_of(from.at("ranks"))) made.ranks.push_back(rank_of(rank));
   made.run = run_of(from.at("run"));
   return made;
 }
@@ -177,23 +238,74 @@ bool too_deep(std::string_view text) {
   return false;
 }
 
+// Unique keys, as in every file that is read here: the library keeps the last of two.
+class UniqueKeys {
+ public:
+  bool operator()(int depth, Json::parse_event_t event, Json& value) {
+    using Event = Json::parse_event_t;
+    if (event == Event::object_start) keys_.resize(static_cast<std::size_t>(depth) + 1);
+    if (event == Event::object_start) keys_.back().clear();
+    if (event == Event::key) keys_.resize(static_cast<std::size_t>(depth));
+    if (event == Event::key && !keys_.back().insert(value.get<std::string>()).second) {
+      twice_ = value.get<std::string>();
+    }
+    return true;
+  }
+  const std::optional<std::string>& twice() const { return twice_; }
+
+ private:
+  std::vector<std::set<std::string>> keys_;
+  std::optional<std::string> twice_;
+};
+
+// One line that can be printed, whatever the text holds.
+std::string printable(std::string_view text) {
+  constexpr std::size_t shown_max = 200;
+  std::string made;
+  for (const char c : text.substr(0, shown_max)) {
+    const bool plain = c >= ' ' && c <= '~';
+    made += plain ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
+  }
+  return made;
+}
+
+// "[json.exception.NAME.ID] (PLACE) WHY", as the library words it, is "PLACE: WHY".
+std::string placed(const Json::exception& error) {
+  std::string_view text = error.what();
+  text.remove_prefix(std::min(text.size(), text.find("] ") + 2));
+  const std::size_t end = text.find(") ");
+  const bool has_place = text.starts_with("(/") && end != std::string_view::npos;
+  const std::string_view place = has_place ? text.substr(1, end - 1) : "/";
+  if (error.id == not_this_type || error.id == not_this_reference) {
+    return printable(place) + ": is not what the schema has here";
+  }
+  return printable(place) + ": " + printable(has_place ? text.substr(end + 2) : text);
+}
+
 }  // namespace
 
 Result<Report> parsed(std::string_view text) {
   if (too_deep(text)) return Reason(fmt::format("nested deeper than {}", depth_max));
   try {
-    const Json from = Json::parse(text);
-    if (!from.is_object() || from.value("schema", "") != "slicecheck-report/1") {
-      return Reason("schema is not slicecheck-report/1");
+    UniqueKeys unique;
+    const Json from = Json::parse(text, std::ref(unique));
+    if (unique.twice()) {
+      return Reason(fmt::format("key '{}' stands twice in one object", printable(*unique.twice())));
+    }
+    if (!from.is_object() || !from.contains("schema") ||
+        from.at("schema") != "slicecheck-report/1") {
+      return Reason("schema: is not slicecheck-report/1");
     }
     Report made = report_of(from);
     if (from.at("exit_code") != exit_code(made.verdict)) {
-      return Reason(fmt::format("exit_code {} is not that of verdict {}",
-                                from.at("exit_code").dump(), name(made.verdict)));
+      return Reason(fmt::format("exit_code: is {}, not that of verdict {}",
+                                printable(from.at("exit_code").dump()), name(made.verdict)));
     }
     return made;
-  } catch (const nlohmann::json::exception& error) {
-    return Reason(error.what());
+  } catch (const Json::parse_error& error) {
+    return Reason(fmt::format("not JSON at byte {}", error.byte));
+  } catch (const Json::exception& error) {
+    return Reason(placed(error));
   }
 }
 

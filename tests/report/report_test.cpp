@@ -84,6 +84,38 @@ TEST(Report, text_that_is_no_report_is_a_reason) {
   EXPECT_TRUE(parsed(text).reason);
 }
 
+// The example with one value changed, and what the reader says of it.
+std::string said(const std::string& value, const std::string& instead) {
+  std::string text = json(example());
+  const std::size_t at = text.find(value);
+  EXPECT_NE(at, std::string::npos) << value;
+  if (at == std::string::npos) return {};
+  return parsed(text.replace(at, value.size(), instead)).reason.text();
+}
+
+TEST(Report, what_is_wrong_is_told_in_one_line_by_its_place) {
+  EXPECT_EQ(parsed("\xff\n").reason.text(), "not JSON at byte 1");
+  EXPECT_EQ(parsed("{\"a\": 1, \"a\": 2}").reason.text(), "key 'a' stands twice in one object");
+  EXPECT_EQ(parsed("{\"schema\": 1}").reason.text(), "schema: is not slicecheck-report/1");
+  EXPECT_EQ(said("\"verdict\": \"failed\"", "\"verdict\": \"x\\nslicecheck: passed\""),
+            "/verdict: is not what the schema has here");
+  EXPECT_EQ(said("\"severity\": \"error\"", "\"severity\": \"dire\""),
+            "/findings/0/severity: is not what the schema has here");
+  EXPECT_EQ(said("\"compared\": ", "\"compared\": 1.5e300, \"was\": "),
+            "/checks/0/compared: is not what the schema has here");
+  EXPECT_EQ(said("\"group\": ", "\"group\": 4294967296, \"was\": "),
+            "/checks/0/group: is not what the schema has here");
+  EXPECT_EQ(said("\"compared\": ", "\"was\": "), "/checks/0: key 'compared' not found");
+  EXPECT_NE(said("\"checks\": [", "\"checks\": null, \"was\": [").find("/checks: "),
+            std::string::npos);
+  EXPECT_NE(said("\"case\": {", "\"case\": \"x\", \"was\": {").find("/case: "), std::string::npos);
+  EXPECT_NE(
+      said("\"case\": {", "\"case\": {\"\xc3\xa9\\n\": null, ").find("/case/\\xc3\\xa9\\x0a: "),
+      std::string::npos);
+  EXPECT_EQ(said("\"exit_code\": 1", "\"exit_code\": \"\\n\""),
+            "exit_code: is \"\\n\", not that of verdict failed");
+}
+
 TEST(Verdict, the_worst_wins_in_the_order_of_the_contract) {
   const Verdict order[] = {Verdict::error,   Verdict::hung,   Verdict::unusable,
                            Verdict::refused, Verdict::failed, Verdict::inconclusive,

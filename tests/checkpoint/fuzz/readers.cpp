@@ -78,6 +78,7 @@ void read_manifest(std::string_view text) {
 
 void read_report(std::string_view text) {
   const Result<report::Report> report = report::parsed(text);
+  expect_one_line(report.reason);
   if (report.reason) return;
   const std::string written = report::json(*report);
   const Result<report::Report> again = report::parsed(written);
