@@ -6,6 +6,7 @@
 
 #include "app/probe_report.h"
 #include "checkpoint/dump_files.h"
+#include "checkpoint/in_quotes.h"
 #include "checkpoint/safetensors.h"
 
 namespace slicecheck::app {
@@ -110,17 +111,28 @@ Reason unlike_topk(const Safetensors& file, const RankProbe& probe, const Manife
   return {};
 }
 
-Result<RankProbe> rank_probe(const std::string& path, const Manifest& manifest) {
-  const Result<Safetensors> file = Safetensors::open(path);
+Result<RankProbe> rank_probe(const std::string& folder, std::int64_t rank,
+                             const Manifest& manifest) {
+  const Result<Safetensors> file =
+      checkpoint::open_part(folder, checkpoint::probe_path(folder, rank));
   if (file.reason) return file.reason;
   Result<moe::PermutedRows> ep = permuted_in(*file, "ep", manifest);
   if (ep.reason) return ep.reason;
   Result<moe::PermutedRows> tp = permuted_in(*file, "tp", manifest);
   if (tp.reason) return tp.reason;
   RankProbe made{file->name(), {std::move(*ep), std::move(*tp)}, top_k_of(*file, manifest), {}};
+  const std::size_t routes = made.rows.ep.map.size();
+  if (made.rows.tp.map.size() != routes) {
+    return wrong(*file, "tp_permuted_idx",
+                 fmt::format("has {} routes, ep_permuted_idx {}", made.rows.tp.map.size(), routes));
+  }
   if (file->find("topk_ids") == nullptr) return made;
   Result<Indices> experts = indices_in(*file, "topk_ids", manifest);
   if (experts.reason) return experts.reason;
+  if (experts->values.size() != routes) {
+    return wrong(*file, "topk_ids",
+                 fmt::format("has {} routes, ep_permuted_idx {}", experts->values.size(), routes));
+  }
   made.experts = std::move(experts->values);
   Reason reason = unlike_topk(*file, made, manifest);
   if (reason) return reason;
@@ -148,9 +160,12 @@ Result<GroupProbe> group_probe(const DumpProbe& dump) {
   GroupProbe made;
   std::string first;  // the file that said the experts
   for (const std::int64_t rank : launch_ranks(dump.manifest, dump.group)) {
-    Result<RankProbe> one =
-        rank_probe(fmt::format("{}/probe.rank{}.safetensors", dump.folder, rank), dump.manifest);
+    Result<RankProbe> one = rank_probe(dump.folder, rank, dump.manifest);
     if (one.reason) return one.reason;
+    if (!made.rows.empty() && one->rows.ep.map.size() != made.rows[0].ep.map.size()) {
+      return Reason(fmt::format("{}: ep_permuted_idx: has {} routes, the group's first rank {}",
+                                one->file, one->rows.ep.map.size(), made.rows[0].ep.map.size()));
+    }
     if (made.routing.experts.empty()) {
       first = one->file;
       made.routing.experts = one->experts;
@@ -161,11 +176,12 @@ Result<GroupProbe> group_probe(const DumpProbe& dump) {
     made.rows.push_back(std::move(one->rows));
   }
   Reason reason = reshard::unequal(made.rows);
-  if (reason) return Reason(fmt::format("{}: {}", dump.folder, reason.text()));
+  if (reason) return Reason(fmt::format("{}: {}", checkpoint::shown(dump.folder), reason.text()));
   const auto routes = static_cast<std::int64_t>(made.rows[0].ep.map.size());
   made.routing.tokens = routes / made.routing.top_k;
   if (made.routing.experts.empty() || made.routing.routes() == routes) return made;
-  return Reason(fmt::format("{}: the ranks' files do not agree about K", dump.folder));
+  return Reason(
+      fmt::format("{}: the ranks' files do not agree about K", checkpoint::shown(dump.folder)));
 }
 
 }  // namespace

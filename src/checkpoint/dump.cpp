@@ -9,6 +9,7 @@
 
 #include "checkpoint/dump_files.h"
 #include "checkpoint/in_quotes.h"
+#include "checkpoint/shards.h"
 
 namespace slicecheck::checkpoint {
 namespace {
@@ -97,6 +98,8 @@ Reason write_tp(const std::string& folder, std::int64_t rank, const experts::TpE
 
 Result<Manifest> read_manifest(const std::string& folder) {
   const std::string path = folder + "/manifest.json";
+  Reason reason = outside(folder, "manifest.json");
+  if (reason) return Reason(fmt::format("{}: {}", shown(path), reason.text()));
   const Result<std::string> text = text_of(path, manifest_bytes_max);
   if (text.reason) return text.reason;
   Result<Manifest> manifest = manifest_of(*text);

@@ -7,6 +7,7 @@
 #include <filesystem>
 
 #include "checkpoint/in_quotes.h"
+#include "checkpoint/shards.h"
 
 namespace slicecheck::checkpoint {
 namespace {
@@ -155,6 +156,32 @@ PartCount count_of(const std::string& folder, std::int64_t world,
   return made;
 }
 
+// The rank that a file of a dump is of, by its name; nothing for any other file.
+std::optional<std::int64_t> rank_in(std::string_view name) {
+  for (const std::string_view kind : {"stock.rank", "tp.rank", "probe.rank"}) {
+    constexpr std::string_view extension = ".safetensors";
+    if (!name.starts_with(kind) || !name.ends_with(extension)) continue;
+    const char* end = name.data() + name.size() - extension.size();
+    std::int64_t rank = -1;
+    const auto [stop, failed] = std::from_chars(name.data() + kind.size(), end, rank);
+    if (failed == std::errc() && stop == end && rank >= 0) return rank;
+  }
+  return {};
+}
+
+// Why a file is there that the manifest has no rank for: the remains of a dump of another world.
+Reason beyond(const std::string& folder, std::int64_t world) {
+  std::string least;
+  std::error_code failed;
+  for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed)) {
+    const std::string name = at->path().filename().string();
+    if (rank_in(name).value_or(0) >= world && (least.empty() || name < least)) least = name;
+  }
+  if (least.empty()) return {};
+  return Reason(fmt::format("{}: is of no rank, the manifest's world is {}",
+                            shown(folder + "/" + least), world));
+}
+
 }  // namespace
 
 std::string stock_path(const std::string& folder, std::int64_t rank) {
@@ -169,6 +196,12 @@ std::string probe_path(const std::string& folder, std::int64_t rank) {
   return fmt::format("{}/probe.rank{}.safetensors", folder, rank);
 }
 
+Result<Safetensors> open_part(const std::string& folder, const std::string& path) {
+  Reason reason = outside(folder, path.substr(folder.size() + 1));
+  if (reason) return Reason(fmt::format("{}: {}", shown(path), reason.text()));
+  return Safetensors::open(path);
+}
+
 Result<DumpParts> dump_parts(const std::string& folder, const Manifest& manifest) {
   const std::array<PartCount, 3> parts{count_of(folder, manifest.world, stock_path),
                                        count_of(folder, manifest.world, tp_path),
@@ -179,13 +212,15 @@ Result<DumpParts> dump_parts(const std::string& folder, const Manifest& manifest
                                 manifest.world));
     }
   }
+  Reason reason = beyond(folder, manifest.world);
+  if (reason) return reason;
   return DumpParts{parts[0].there > 0, parts[1].there > 0, parts[2].there > 0};
 }
 
 Result<DumpStock> DumpStock::open(const std::string& folder, const Manifest& manifest,
                                   std::int64_t rank) {
   const layout::Shape& shape = manifest.shape;
-  Result<Safetensors> opened = Safetensors::open(stock_path(folder, rank));
+  Result<Safetensors> opened = open_part(folder, stock_path(folder, rank));
   if (opened.reason) return opened.reason;
   const Safetensors& file = *opened;
   for (const Kind kind : layout::kinds) {
@@ -232,7 +267,7 @@ Result<experts::ConvertedExpert> DumpStock::expert(std::int64_t local,
 Result<DumpTp> DumpTp::open(const std::string& folder, const Manifest& manifest,
                             std::int64_t rank) {
   const layout::Shape& shape = manifest.shape;
-  Result<Safetensors> opened = Safetensors::open(tp_path(folder, rank));
+  Result<Safetensors> opened = open_part(folder, tp_path(folder, rank));
   if (opened.reason) return opened.reason;
   DumpTp made;
   for (const Kind kind : layout::kinds) {

@@ -21,13 +21,18 @@ struct DumpParts {
   bool probe = false;
 };
 
-/// Refuses when: a kind is there for some ranks and not for all; the Reason names a missing file.
+/// Refuses when: a kind is there for some ranks and not for all; a file is of a rank that the
+/// manifest has not. The Reason names the file.
 Result<DumpParts> dump_parts(const std::string& folder, const Manifest& manifest);
 
 /// "FOLDER/stock.rankR.safetensors", and likewise.
 std::string stock_path(const std::string& folder, std::int64_t rank);
 std::string tp_path(const std::string& folder, std::int64_t rank);
 std::string probe_path(const std::string& folder, std::int64_t rank);
+
+/// The file of one of these paths of the folder.
+/// Refuses when: it is a symbolic link that leaves the folder; it is no safetensors file.
+Result<Safetensors> open_part(const std::string& folder, const std::string& path);
 
 /// The per-expert scalars of one file, by experts::Scalar.
 using DumpScalars = std::array<std::vector<float>, 3>;

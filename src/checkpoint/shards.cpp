@@ -87,7 +87,8 @@ Reason outside(const std::string& folder, const std::string& file) {
   if (failed) return {};  // the open says what is wrong with it
   const auto [end, at] = std::mismatch(inside.begin(), inside.end(), real.begin(), real.end());
   if (end == inside.end()) return {};
-  return Reason(fmt::format("{} is a symbolic link that leaves the folder", in_quotes(file)));
+  return Reason(fmt::format(
+      "{} is a symbolic link that leaves the folder; a copy by cp -rL has none", in_quotes(file)));
 }
 
 Result<Shards> Shards::open(const std::string& folder) {

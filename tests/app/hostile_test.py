@@ -72,6 +72,23 @@ def link_to_itself(path):
     path.symlink_to(path)
 
 
+def link_out(path):
+    outside = path.parent.parent / f"outside-{path.name}"
+    path.replace(outside)
+    path.symlink_to(outside)
+
+
+def link_in(path):
+    inside = path.parent / "inside"
+    inside.mkdir(exist_ok=True)
+    path.replace(inside / path.name)
+    path.symlink_to(f"inside/{path.name}")
+
+
+def rank_too_many(path):
+    shutil.copy(path.parent / TP, path.parent / "tp.rank2.safetensors")
+
+
 def removed_tensor(name):
     def change(path):
         dumps.change(path, lambda file: file.tensors.pop(name))
@@ -146,6 +163,14 @@ DUMP_CASES = (
     ("manifest.json", manifest_edit(intermediate_plain=1000), ["intermediate_plain"]),
     ("manifest.json", folder_instead, ["is a folder, expected a file"]),
     ("manifest.json", lambda p: p.unlink(), ["cannot be opened"]),
+    (TP, link_out, ["is a symbolic link that leaves the folder"]),
+    (STOCK, link_out, ["is a symbolic link that leaves the folder"]),
+    ("manifest.json", link_out, ["is a symbolic link that leaves the folder"]),
+    (
+        "manifest.json",
+        rank_too_many,
+        ["tp.rank2.safetensors: is of no rank, the manifest's world is 2"],
+    ),
 )
 
 SHARD = "model-00002-of-00002.safetensors"
@@ -188,6 +213,9 @@ CHECKPOINT_CASES = (
     ("config.json", text("{"), ["not JSON"]),
     ("config.json", text('{"num_experts": 7}'), ["num_experts: is 7"]),
     ("hf_quant_config.json", text("[]"), ["is not an object"]),
+    (SHARD, link_out, ["is a symbolic link that leaves the folder"]),
+    (INDEX, link_out, ["is a symbolic link that leaves the folder"]),
+    ("config.json", link_out, ["is a symbolic link that leaves the folder"]),
 )
 
 
@@ -247,6 +275,33 @@ class Hostile(program.ProgramTest):
                 folder = self.broken(CHECKPOINT, file, edit)
                 arguments = ["reshard", "--checkpoint", str(folder), "--layer", "1"]
                 self.assert_unusable(self.mpi(2, *arguments), "", words)
+
+    def test_links_inside_the_folder_are_followed(self):
+        folder = self.broken(self.dump(), TP, link_in)
+        link_in(folder / STOCK)
+        link_in(folder / "manifest.json")
+        self.assert_passed(self.local(1, "verify", str(folder)))
+        folder = self.broken(CHECKPOINT, SHARD, link_in)
+        link_in(folder / INDEX)
+        ended = self.local(2, "reshard", "--checkpoint", str(folder), "--layer", "1")
+        self.assert_passed(ended)
+
+    def test_what_is_no_report(self):
+        path = self.folder / "old\nreport.json"
+        made = json.loads((program.ROOT / "tests/report/example.json").read_text("utf-8"))
+        for name, value in (("checks", None), ("verdict", "x\ny"), ("command", 1), ("schema", "")):
+            with self.subTest(name=name):
+                path.write_text(json.dumps({**made, name: value}), encoding="utf-8")
+                ended = program.launch([program.PROGRAM, "report", str(path)], path / "none")
+                self.assertEqual(ended.code, 2, ended.stderr)
+                (line,) = ended.stderr.splitlines()
+                self.assertIn("report.json: ", line)
+                self.assertIn(f"{name}: is ", line.replace(": type must be", ": is"))
+        for instead in (lambda: path.write_bytes(b"\xff\n"), lambda: pipe_instead(path)):
+            instead()
+            ended = program.launch([program.PROGRAM, "report", str(path)], path / "none")
+            self.assertEqual(ended.code, 2, ended.stderr)
+            self.assertEqual(len(ended.stderr.splitlines()), 1, ended.stderr)
 
     def test_what_is_no_dump(self):
         self.assert_unusable(self.local(1, "verify", str(self.folder / "none")), "none", [])

@@ -117,16 +117,16 @@ def rank_rows(case, rank, ranks):
 
 
 def write_probe(path, case, rows):
-    tokens, top_k, hidden = case[:3]
+    _, top_k, hidden = case[:3]
     ep_rows, ep_map, tp_rows, tp_map = rows
     bits = {"BF16": "H", "I32": "i"}
     tensors = [
         (name, dtype, shape, struct.pack(f"<{len(values)}{bits[dtype]}", *values))
         for name, dtype, shape, values in (
             ("ep_rows", "BF16", [len(ep_rows) // hidden, hidden], ep_rows),
-            ("ep_permuted_idx", "I32", [tokens, top_k], ep_map),
+            ("ep_permuted_idx", "I32", [len(ep_map) // top_k, top_k], ep_map),
             ("tp_rows", "BF16", [len(tp_rows) // hidden, hidden], tp_rows),
-            ("tp_permuted_idx", "I32", [tokens * top_k], tp_map),
+            ("tp_permuted_idx", "I32", [len(tp_map)], tp_map),
         )
     ]
     header, at = {}, 0
@@ -139,8 +139,9 @@ def write_probe(path, case, rows):
 
 
 class VerifyProbe(program.ProgramTest):
-    def dump(self, case, ranks):
-        folder = self.folder / f"dump-{case[3]}-{ranks}"
+    def dump(self, case, ranks, **members):
+        """Members of None are not in the manifest."""
+        folder = self.folder / f"dump-{case[3]}-{ranks}-{self.runs}"
         folder.mkdir()
         manifest = {
             "format": "slicecheck-dump/1",
@@ -151,16 +152,18 @@ class VerifyProbe(program.ProgramTest):
             "engine": "a kernel",
             "tokens": case[0],
             "top_k": case[1],
+            **members,
         }
+        manifest = {name: value for name, value in manifest.items() if value is not None}
         (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
         for rank in range(ranks):
             path = folder / f"probe.rank{rank}.safetensors"
             write_probe(path, case, rank_rows(case, rank, ranks))
-        return str(folder)
+        return folder
 
     def verify(self, *arguments):
         report = self._report()
-        command = [program.PROGRAM, "verify", *arguments, "--report", str(report)]
+        command = [program.PROGRAM, "verify", *map(str, arguments), "--report", str(report)]
         return program.launch(command, report)
 
     def test_rows_alone_give_the_seeds_values(self):
@@ -175,7 +178,7 @@ class VerifyProbe(program.ProgramTest):
             with self.subTest(ranks=ranks):
                 folder = self.dump(case, ranks)
                 for processes in (2, ranks):
-                    self.assert_judged(self.mpi(processes, "verify", folder), case, due)
+                    self.assert_judged(self.mpi(processes, "verify", str(folder)), case, due)
 
     def assert_judged(self, ended, case, due):
         """Rel L2 to 1e-9; above the bound of 3 floors where the noise is not below them."""
@@ -192,16 +195,42 @@ class VerifyProbe(program.ProgramTest):
     def test_a_given_bound_and_processes_judge_alike(self):
         folder = self.dump(SMALL, 2)
         self.assert_ended(self.verify(folder, "--rel-l2-max", "0.0029"), 1, "failed")
-        self.assert_ended(self.mpi(2, "verify", folder), 0, "passed")
+        self.assert_ended(self.mpi(2, "verify", str(folder)), 0, "passed")
+
+    def test_a_link_that_leaves_the_folder_is_unusable_and_named(self):
+        folder = self.dump(SMALL, 2)
+        file = folder / "probe.rank1.safetensors"
+        file.replace(self.folder / "outside")
+        file.symlink_to(self.folder / "outside")
+        line = self.assert_unusable(self.verify(folder), "probe.rank1.safetensors")
+        self.assertIn("is a symbolic link that leaves the folder", line)
+
+    def test_routes_that_differ_between_ranks_or_sides_are_unusable_and_named(self):
+        other = (5, 2, 128, 11, 0.0)
+        for rows, words in (
+            (rank_rows(other, 1, 2), "ep_permuted_idx: has 10 routes, the group's first rank 8"),
+            (
+                rank_rows(SMALL, 1, 2)[:2] + rank_rows(other, 1, 2)[2:],
+                "tp_permuted_idx: has 10 routes, ep_permuted_idx 8",
+            ),
+        ):
+            with self.subTest(words=words):
+                folder = self.dump(SMALL, 2, tokens=None, top_k=None)
+                write_probe(folder / "probe.rank1.safetensors", SMALL, rows)
+                line = self.assert_unusable(self.verify(folder), "probe.rank1.safetensors")
+                self.assertIn(words, line)
+
+    def assert_unusable(self, ended, file):
+        self.assert_ended(ended, 2, "unusable")
+        (line,) = ended.own_lines()
+        self.assertIn(file, line)
+        return line
 
     def test_a_file_that_is_cut_short_is_unusable_and_named(self):
         folder = self.dump(SMALL, 2)
-        file = self.folder / "dump-11-2" / "probe.rank1.safetensors"
+        file = folder / "probe.rank1.safetensors"
         file.write_bytes(file.read_bytes()[:-2])
-        ended = self.verify(folder)
-        self.assert_ended(ended, 2, "unusable")
-        self.assertEqual(len(ended.own_lines()), 1)
-        self.assertIn("probe.rank1.safetensors", ended.own_lines()[0])
+        self.assert_unusable(self.verify(folder), "probe.rank1.safetensors")
 
 
 if __name__ == "__main__":
