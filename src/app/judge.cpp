@@ -4,9 +4,9 @@
 
 #include <algorithm>
 
+#include "app/evidence.h"
 #include "app/on_host.h"
 #include "base/must.h"
-#include "group/agree.h"
 #include "verify/compare.h"
 #include "verify/name.h"
 
@@ -179,18 +179,6 @@ void add_scalars(verify::Evidence& evidence, const JudgedRank& judged, memory::S
   mine->a2_gscale = downloaded(judged.stock.a2_gscale, space);
 }
 
-/// The evidence of every rank of the group, joined. Collective.
-verify::Evidence joined(group::Group& group, const verify::Evidence& mine) {
-  const ByteVector bytes = verify::packed(mine);
-  verify::Evidence all;
-  for (const std::string& each :
-       group::share_texts(group, std::string(bytes.begin(), bytes.end()))) {
-    verify::join(
-        all, verify::unpacked({reinterpret_cast<const std::uint8_t*>(each.data()), each.size()}));
-  }
-  return all;
-}
-
 }  // namespace
 
 Result<Compared> compared(const JudgedRank& judged, const Source& source, memory::Space& space,
@@ -217,7 +205,7 @@ Result<Compared> compared(const JudgedRank& judged, const Source& source, memory
 
 std::vector<report::Finding> named(const Context& context, const Source& source,
                                    const verify::Evidence& mine) {
-  const verify::Evidence all = joined(context.group, mine);
+  const verify::Evidence all = gathered(context.group, mine);
   if (context.group.rank() != 0) return {};
   const Result<experts::Scalars> scalars = source.scalars(0, source.shape.experts);
   must(!scalars.reason, "scalars that were read once cannot be read again");

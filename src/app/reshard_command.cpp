@@ -15,13 +15,6 @@
 namespace slicecheck::app {
 namespace {
 
-/// Throws on every rank of the group where any of them has a reason; else the value. Collective.
-template <typename T>
-T agreed(group::Group& group, Result<T> result, std::string_view what) {
-  group::refuse_together(group, result.reason, what);
-  return std::move(*result);
-}
-
 report::Check passed(std::string_view id, const Context& context, std::int64_t layer,
                      std::int64_t compared) {
   report::Check made;
@@ -115,7 +108,8 @@ Result<engine::Engine> engine_of(const Context& context) {
 /// world.
 Source settled(const Context& context) {
   group::Group& world = context.world;
-  Source source = agreed(world, source_of(context.options, context.group.size()), "cannot start");
+  Source source =
+      group::agreed(world, source_of(context.options, context.group.size()), "cannot start");
   Reason uncut = layout::unsupported(source.shape);
   if (!uncut) uncut = unshared(source.shape);
   group::refuse_together(world, uncut, reshard::refusal);
@@ -123,6 +117,25 @@ Source settled(const Context& context) {
       world, reshard::unsuited(probe_options(context.options, source), source.shape.experts),
       "usage");
   return source;
+}
+
+/// An engine's tp experts whose bytes nobody may read, since they are not what the shape says: a
+/// finding of this rank, or none where only another rank's are. Nothing after it is run.
+void add_misshapen(report::Report& mine, const Context& context, const Source& source,
+                   const Reason& reason) {
+  report::Check check = passed("shape", context, source.layer, 7);
+  if (reason) {
+    check.status = report::Status::failed;
+    check.differing = 1;
+    report::Finding made;
+    made.cause = reason.cause();
+    made.text = reason.text();
+    made.ranks = {context.world.rank()};
+    made.layer = source.layer;
+    made.group = context.group_number;
+    mine.findings.push_back(std::move(made));
+  }
+  mine.checks.push_back(std::move(check));
 }
 
 /// The part of a rank that could not write its dump: an error of the run, not a verdict on bytes.
@@ -136,26 +149,20 @@ void add_unwritten(report::Report& mine, const Context& context, const Reason& r
   mine.verdict = report::Verdict::error;
 }
 
-void append(report::Report& to, report::Report from) {
-  std::move(from.checks.begin(), from.checks.end(), std::back_inserter(to.checks));
-  std::move(from.findings.begin(), from.findings.end(), std::back_inserter(to.findings));
-  std::move(from.probes.begin(), from.probes.end(), std::back_inserter(to.probes));
-}
-
 }  // namespace
 
 report::Report reshard_command(Context& context) {
   group::Group& group = context.group;
   memory::Space& space = group.space();
   Progress& progress = context.progress;
-  const engine::Engine engine = agreed(context.world, engine_of(context), "usage");
+  const engine::Engine engine = group::agreed(context.world, engine_of(context), "usage");
   const Source source = settled(context);
   const Dump dump(context, source);
   dump.claim();
 
   progress.phase("stock");
   const experts::StockExperts stock =
-      agreed(group, stock_of(source, group.rank(), space), "cannot make the stock experts");
+      group::agreed(group, stock_of(source, group.rank(), space), "cannot make the stock experts");
   report::Report mine;
   mine.run_case = case_of(context, source);
   mine.ranks = {rank_entry(context, stock)};
@@ -166,16 +173,21 @@ report::Report reshard_command(Context& context) {
   const experts::TpExperts tp =
       engine.run({stock, source.shape.experts, source.plain_slice, source.scalars}, group);
   mine.checks.push_back(unchanged(context, source.layer, before, digests(stock, space)));
+  const Reason misshapen = experts::misshapen(tp, source.shape);
+  if (group::agree(group, misshapen)) {
+    add_misshapen(mine, context, source, misshapen);
+    return mine;
+  }
 
   progress.phase("verify");
   const JudgedRank judged{stock, tp, group.rank(), context.group_number};
-  Compared found = agreed(group, compared(judged, source, space, progress), "cannot verify");
+  Compared found = group::agreed(group, compared(judged, source, space, progress), "cannot verify");
   std::move(found.checks.begin(), found.checks.end(), std::back_inserter(mine.checks));
   mine.findings = named(context, source, found.evidence);
   add_unwritten(mine, context, dump.write(stock, tp));
 
   progress.phase("probe");
-  append(mine, probed(context, source, engine, {stock, tp}, mine.findings));
+  report::append(mine, probed(context, source, engine, {stock, tp}, mine.findings));
   return mine;
 }
 

@@ -3,6 +3,7 @@
 #include "app/command.h"
 #include "app/dump_judge.h"
 #include "app/dump_probe.h"
+#include "app/evidence.h"
 #include "app/probe_report.h"
 #include "group/agree.h"
 
@@ -10,13 +11,6 @@ namespace slicecheck::app {
 namespace {
 
 constexpr std::string_view refusal = "cannot verify";
-
-/// Throws on every rank where any of them has a reason; else the value. Collective.
-template <typename T>
-T agreed(group::Group& world, Result<T> result) {
-  group::refuse_together(world, result.reason, refusal);
-  return std::move(*result);
-}
 
 report::Fields case_of(const Context& context, const std::vector<DumpCase>& dumps) {
   const checkpoint::Manifest& first = dumps.front().manifest;
@@ -40,26 +34,6 @@ report::Fields case_of(const Context& context, const std::vector<DumpCase>& dump
   return made;
 }
 
-void append(report::Report& to, report::Report from) {
-  std::move(from.checks.begin(), from.checks.end(), std::back_inserter(to.checks));
-  std::move(from.findings.begin(), from.findings.end(), std::back_inserter(to.findings));
-  std::move(from.probes.begin(), from.probes.end(), std::back_inserter(to.probes));
-  to.verdict = report::worst(to.verdict, from.verdict);
-}
-
-/// The evidence of all ranks. Collective.
-verify::Evidence gathered(group::Group& world, const verify::Evidence& mine) {
-  const ByteVector bytes = verify::packed(mine);
-  verify::Evidence all;
-  const std::vector<std::string> parts =
-      group::share_texts(world, std::string(bytes.begin(), bytes.end()));
-  for (const std::string& part : parts) {
-    verify::join(
-        all, verify::unpacked({reinterpret_cast<const std::uint8_t*>(part.data()), part.size()}));
-  }
-  return all;
-}
-
 /// The probe of a share's group, judged by the world's rank 0 alone: the rows of all its ranks are
 /// one sum. `bytes` is what that rank found of the group's bytes.
 Result<report::Report> probe_part(const Context& context, const DumpCase& dump, const Share& share,
@@ -77,10 +51,10 @@ report::Report bytes_part(Context& context, const DumpCase& dump, const Share& s
                           report::Report& mine) {
   group::Group& world = context.world;
   if (!dump.parts.stock && !dump.parts.tp) return {};
-  SharePart part = agreed(world, judged_share(dump, share, context.progress));
-  append(mine, std::move(part.report));
+  SharePart part = group::agreed(world, judged_share(dump, share, context.progress), refusal);
+  report::append(mine, std::move(part.report));
   const verify::Evidence all = gathered(world, part.evidence);
-  const std::optional<verify::DueScalars> due = agreed(world, due_scalars(dump));
+  const std::optional<verify::DueScalars> due = group::agreed(world, due_scalars(dump), refusal);
   if (world.rank() != 0) return {};
   return judged_group(dump, share.group, all, due);
 }
@@ -90,7 +64,7 @@ report::Report bytes_part(Context& context, const DumpCase& dump, const Share& s
 report::Report verify_command(Context& context) {
   group::Group& world = context.world;
   context.progress.phase("manifests");
-  const std::vector<DumpCase> dumps = agreed(world, dump_cases(context.options));
+  const std::vector<DumpCase> dumps = group::agreed(world, dump_cases(context.options), refusal);
   report::Report mine;
   mine.run_case = case_of(context, dumps);
   mine.ranks = {{world.rank(), 0, context.place.host, "", 0, {}}};
@@ -98,9 +72,9 @@ report::Report verify_command(Context& context) {
   for (const Share& share : shares_of(dumps, world.rank(), world.size())) {
     const DumpCase& dump = dumps[share.dump];
     report::Report bytes = bytes_part(context, dump, share, mine);
-    report::Report probe = agreed(world, probe_part(context, dump, share, bytes));
-    append(mine, std::move(bytes));
-    append(mine, std::move(probe));
+    report::Report probe = group::agreed(world, probe_part(context, dump, share, bytes), refusal);
+    report::append(mine, std::move(bytes));
+    report::append(mine, std::move(probe));
   }
   return mine;
 }

@@ -9,10 +9,14 @@ namespace {
 template <typename Record>
 auto& kind_member(Record& record, layout::Kind kind) {
   switch (kind) {
-    case layout::Kind::w13: return record.w13;
-    case layout::Kind::w13_sf: return record.w13_sf;
-    case layout::Kind::w2: return record.w2;
-    case layout::Kind::w2_sf: break;
+    case layout::Kind::w13:
+      return record.w13;
+    case layout::Kind::w13_sf:
+      return record.w13_sf;
+    case layout::Kind::w2:
+      return record.w2;
+    case layout::Kind::w2_sf:
+      break;
   }
   return record.w2_sf;
 }
@@ -20,9 +24,12 @@ auto& kind_member(Record& record, layout::Kind kind) {
 template <typename Record>
 auto& scalar_member(Record& record, Scalar scalar) {
   switch (scalar) {
-    case Scalar::g1_alphas: return record.g1_alphas;
-    case Scalar::g1_scale_c: return record.g1_scale_c;
-    case Scalar::g2_alphas: break;
+    case Scalar::g1_alphas:
+      return record.g1_alphas;
+    case Scalar::g1_scale_c:
+      return record.g1_scale_c;
+    case Scalar::g2_alphas:
+      break;
   }
   return record.g2_alphas;
 }
@@ -30,9 +37,12 @@ auto& scalar_member(Record& record, Scalar scalar) {
 template <typename Expert>
 auto& projection_member(Expert& expert, layout::Projection projection) {
   switch (projection) {
-    case layout::Projection::w1: return expert.w1;
-    case layout::Projection::w3: return expert.w3;
-    case layout::Projection::w2: break;
+    case layout::Projection::w1:
+      return expert.w1;
+    case layout::Projection::w3:
+      return expert.w3;
+    case layout::Projection::w2:
+      break;
   }
   return expert.w2;
 }
@@ -89,6 +99,26 @@ Extents stock_extents(layout::Kind kind, const layout::Shape& shape) {
 Extents final_extents(layout::Kind kind, const layout::Shape& shape) {
   const layout::Matrix each = layout::matrix(kind, layout::tp_widths(shape));
   return {shape.experts, each.rows, each.row_bytes};
+}
+
+Reason misshapen(const TpExperts& tp, const layout::Shape& shape) {
+  for (const layout::Kind kind : layout::kinds) {
+    const Tensor& tensor = tensor_of(tp, kind);
+    const Extents due = final_extents(kind, shape);
+    const bool cut_so = tensor.extents == due;
+    if (cut_so && size(tensor.dtype) == 1 && is_contiguous(tensor)) continue;
+    return Reason(
+        fmt::format("tp {} is {}, expected {}", layout::name(kind), text(tensor), text(due)),
+        cut_so ? "shape-unsupported" : "wrong-axis-cut");
+  }
+  for (const Scalar scalar : all_scalars) {
+    const Tensor& tensor = tensor_of(tp, scalar);
+    if (tensor.dtype == Dtype::f32 && tensor.extents == Extents{shape.experts}) continue;
+    return Reason(
+        fmt::format("tp {} is {}, expected F32 [{}]", name(scalar), text(tensor), shape.experts),
+        "shape-unsupported");
+  }
+  return {};
 }
 
 Reason unsupported(const StockExperts& stock, std::int64_t tp) {

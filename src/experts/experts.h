@@ -90,4 +90,8 @@ Reason misplaced(const StockExperts& stock, std::int64_t rank, std::int64_t size
 Extents stock_extents(layout::Kind kind, const layout::Shape& shape);
 Extents final_extents(layout::Kind kind, const layout::Shape& shape);
 
+/// Why `tp` is not one rank's tp experts of that shape, or nothing: a tensor of other extents
+/// (`wrong-axis-cut`), of another type, or one that is not contiguous. Its bytes are not read.
+Reason misshapen(const TpExperts& tp, const layout::Shape& shape);
+
 }  // namespace slicecheck::experts

@@ -47,6 +47,13 @@ class Refusal : public std::exception {
 /// Throws Refusal("{what}: {sentence}") on every rank when any rank has a reason. Collective.
 void refuse_together(Group& group, const Reason& mine, std::string_view what);
 
+/// The value, or Refusal on every rank where any rank has a reason instead. Collective.
+template <typename T>
+T agreed(Group& group, Result<T> result, std::string_view what) {
+  refuse_together(group, result.reason, what);
+  return std::move(*result);
+}
+
 /// Thrown when a transport or a rank is lost: the whole group ends.
 class Lost : public std::exception {
  public:

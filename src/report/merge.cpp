@@ -1,5 +1,6 @@
 #include <algorithm>
 #include <array>
+#include <iterator>
 
 #include "report/report.h"
 
@@ -54,6 +55,13 @@ void add(std::vector<Finding>& findings, const Finding& finding) {
 }
 
 }  // namespace
+
+void append(Report& to, Report from) {
+  std::move(from.checks.begin(), from.checks.end(), std::back_inserter(to.checks));
+  std::move(from.findings.begin(), from.findings.end(), std::back_inserter(to.findings));
+  std::move(from.probes.begin(), from.probes.end(), std::back_inserter(to.probes));
+  to.verdict = worst(to.verdict, from.verdict);
+}
 
 Report merged(const std::vector<Report>& parts) {
   Report made;

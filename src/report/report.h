@@ -150,6 +150,9 @@ Verdict verdict_of(const Report& report);
 /// status kept; findings that differ in their ranks alone made one, with the lowest rank's place.
 Report merged(const std::vector<Report>& parts);
 
+/// Adds the checks, findings and probes of `from` as they are, and keeps the worst verdict.
+void append(Report& to, Report from);
+
 /// The report as JSON text, two spaces of indent, a newline at its end.
 std::string json(const Report& report);
 

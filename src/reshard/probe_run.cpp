@@ -13,27 +13,6 @@ namespace {
 constexpr std::int64_t routes_default = 4;  // an expert
 constexpr std::int64_t top_k_default = 8;
 
-Reason unfit(const experts::TpExperts& tp, const layout::Shape& shape) {
-  for (const layout::Kind kind : layout::kinds) {
-    const Tensor& tensor = experts::tensor_of(tp, kind);
-    if (tensor.extents == experts::final_extents(kind, shape) && size(tensor.dtype) == 1 &&
-        is_contiguous(tensor)) {
-      continue;
-    }
-    return Reason(fmt::format("tp {} is {}, expected {}", layout::name(kind), text(tensor),
-                              text(experts::final_extents(kind, shape))),
-                  "shape-unsupported");
-  }
-  for (const experts::Scalar scalar : experts::all_scalars) {
-    const Tensor& tensor = experts::tensor_of(tp, scalar);
-    if (tensor.dtype == Dtype::f32 && tensor.extents == Extents{shape.experts}) continue;
-    return Reason(
-        fmt::format("tp {} is {}, expected F32 [{}]", name(scalar), text(tensor), shape.experts),
-        "shape-unsupported");
-  }
-  return {};
-}
-
 // The first expert with routes.
 std::int64_t first_routed(const moe::Routing& routing) {
   return *std::min_element(routing.experts.begin(), routing.experts.end());
@@ -86,7 +65,7 @@ moe::Routing probe_routing(const ProbeOptions& options, bool exact, std::int64_t
 Probed probe_once(group::Group& group, const ProbeExperts& given, const moe::Routing& routing,
                   const ProbeRule& rule, std::uint64_t seed, std::int64_t first_tile) {
   const layout::Shape shape = shape_of(given, group);
-  group::refuse_together(group, unfit(given.tp, shape), "cannot probe the experts");
+  group::refuse_together(group, experts::misshapen(given.tp, shape), "cannot probe the experts");
   const float global = load<float>(given.stock.a1_gscale.data.get());
   const moe::Quantised hidden =
       moe::quantised(moe::hidden_states(seed, routing.tokens, shape.hidden), shape.hidden, global);

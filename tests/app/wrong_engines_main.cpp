@@ -1,5 +1,7 @@
 // The program as it is shipped, with engines that are wrong in one known way each: what a
 // difference looks like from outside is tested with these.
+#include <new>
+
 #include "app/program.h"
 #include "base/must.h"
 #include "group/agree.h"
@@ -46,8 +48,26 @@ void gscale_changed(TpExperts&, const EngineInput& input, group::Group& group) {
   if (group.rank() == 0) input.stock.a2_gscale.data.get()[0] ^= 1;
 }
 
+/// Rows where channels are due: as many bytes, other extents.
+void other_axis(TpExperts& tp, const EngineInput&, group::Group& group) {
+  tp.w2.extents[1] /= group.size();
+  tp.w2.extents[2] *= group.size();
+}
+
+void scalar_missing(TpExperts& tp, const EngineInput&, group::Group& group) {
+  if (group.rank() == 2) --tp.g1_alphas.extents[0];
+}
+
+/// A kernel of rank 1 reads where nothing is.
+void device_fault(TpExperts& tp, const EngineInput&, group::Group& group) {
+  if (group.rank() != 1) return;
+  memory::Space& space = group.space();
+  space.compare(tp.w2.data.get(), tp.w2.data.get() + (std::int64_t{1} << 44), 1 << 20);
+  space.synchronise();
+}
+
 void out_of_memory(TpExperts&, const EngineInput&, group::Group& group) {
-  if (group.rank() == 1) std::vector<char> none(static_cast<std::size_t>(-1) / 2);
+  if (group.rank() == 1) throw std::bad_alloc();
 }
 
 void refused(TpExperts&, const EngineInput&, group::Group& group) {
@@ -63,6 +83,9 @@ std::optional<Engine> engine_named(std::string_view name) {
                             wrong("scalars-misordered", scalars_misordered),
                             wrong("stock-changed", stock_changed),
                             wrong("gscale-changed", gscale_changed),
+                            wrong("other-axis", other_axis),
+                            wrong("scalar-missing", scalar_missing),
+                            wrong("device-fault", device_fault),
                             wrong("out-of-memory", out_of_memory),
                             wrong("refused", refused)};
   for (const Engine& engine : engines) {
