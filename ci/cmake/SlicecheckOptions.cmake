@@ -90,5 +90,8 @@ if(SLICECHECK_SANITIZE)
   target_compile_options(slicecheck_flags INTERFACE
     $<$<COMPILE_LANGUAGE:CXX>:-fsanitize=${SLICECHECK_SANITIZE};-fno-sanitize-recover=all>
     $<$<COMPILE_LANGUAGE:CXX>:-fno-omit-frame-pointer>)
+  # In sanitised code g++ 13 sees copies and reads out of bounds that are none.
+  target_compile_options(slicecheck_flags INTERFACE
+    $<$<COMPILE_LANG_AND_ID:CXX,GNU>:-Wno-array-bounds;-Wno-stringop-overread>)
   target_link_options(slicecheck_flags INTERFACE -fsanitize=${SLICECHECK_SANITIZE})
 endif()

@@ -7,7 +7,15 @@ set(SLICECHECK_PYTHON /usr/bin/python3 CACHE FILEPATH "a python3 that has jsonsc
 
 set(SLICECHECK_MPIRUN_FLAGS "--oversubscribe;--bind-to;none;--allow-run-as-root" CACHE STRING
   "what mpirun is given by the tests")
+set(SLICECHECK_RANK_TIMEOUT 60 CACHE STRING "seconds that a rank test may take; MPICH's ranks spin")
 option(SLICECHECK_DEVICE_REQUIRED "a test that finds no device fails; else it is not run" OFF)
+
+# Sanitizers give null where memory is out, as the tests of that expect; MPI's leaks are its own.
+set(SLICECHECK_TEST_ENVIRONMENT "ASAN_OPTIONS=allocator_may_return_null=1"
+  "TSAN_OPTIONS=allocator_may_return_null=1")
+set(SLICECHECK_RANK_ENVIRONMENT "OMPI_MCA_mpi_yield_when_idle=1"
+  "ASAN_OPTIONS=detect_leaks=0:allocator_may_return_null=1"
+  "TSAN_OPTIONS=allocator_may_return_null=1")
 
 function(slicecheck_test_program target)
   cmake_parse_arguments(PARSE_ARGV 1 test "" "MAIN" "SOURCES;USES" )
@@ -33,7 +41,8 @@ function(slicecheck_test name)
   if(NOT test_LABELS)
     set(test_LABELS unit)
   endif()
-  set_tests_properties(${name} PROPERTIES TIMEOUT ${test_TIMEOUT} LABELS "${test_LABELS}")
+  set_tests_properties(${name} PROPERTIES TIMEOUT ${test_TIMEOUT} LABELS "${test_LABELS}"
+    ENVIRONMENT "${SLICECHECK_TEST_ENVIRONMENT}")
 endfunction()
 
 # The program brings its own main (MPI_Init, agreement of the verdict, the same exit code on all).
@@ -45,14 +54,14 @@ function(slicecheck_rank_test name)
   string(REPLACE "." "_" target test_${name})
   slicecheck_test_program(${target} SOURCES ${test_SOURCES} USES ${test_USES} GTest::gtest)
   if(NOT test_TIMEOUT)
-    set(test_TIMEOUT 60)
+    set(test_TIMEOUT ${SLICECHECK_RANK_TIMEOUT})
   endif()
   foreach(ranks ${test_RANKS})
     add_test(NAME ${name}.np${ranks} COMMAND ${MPIEXEC_EXECUTABLE} ${SLICECHECK_MPIRUN_FLAGS}
       ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${target}>)
     set_tests_properties(${name}.np${ranks} PROPERTIES TIMEOUT ${test_TIMEOUT}
       LABELS "rank;${test_LABELS}" PROCESSORS ${ranks}
-      ENVIRONMENT "OMPI_MCA_mpi_yield_when_idle=1;ASAN_OPTIONS=detect_leaks=0")
+      ENVIRONMENT "${SLICECHECK_RANK_ENVIRONMENT}")
   endforeach()
 endfunction()
 
@@ -62,8 +71,10 @@ function(slicecheck_python_test name script)
   if(NOT test_TIMEOUT)
     set(test_TIMEOUT 120)
   endif()
+  set(environment "SLICECHECK_SOURCE_DIR=${PROJECT_SOURCE_DIR}" ${SLICECHECK_RANK_ENVIRONMENT}
+    ${test_ENVIRONMENT})
   set_tests_properties(${name} PROPERTIES TIMEOUT ${test_TIMEOUT} LABELS "${test_LABELS}"
-    ENVIRONMENT "SLICECHECK_SOURCE_DIR=${PROJECT_SOURCE_DIR};${test_ENVIRONMENT}")
+    ENVIRONMENT "${environment}")
 endfunction()
 
 # Tests that exit 77 where there is no device.

@@ -4,6 +4,7 @@
 
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 #include "group/agree.h"
 #include "moe/codes.h"
@@ -152,6 +153,7 @@ Reason unreadable(const ProbeRows& rows) {
 
 double bf16_ulp(std::uint16_t bits) {
   const double x = std::abs(static_cast<double>(moe::bf16_value(bits)));
+  if (!std::isfinite(x)) return std::numeric_limits<double>::infinity();
   return x == 0 ? 0 : std::ldexp(1.0, std::ilogb(x) - 7);
 }
 

@@ -36,7 +36,8 @@ struct RouteNorms {
   std::int32_t sum_not_finite = 0;  // 1: finite rows whose sum is not
 };
 
-/// The spacing of BF16 at a rounded value: 2^(floor(log2 |x|) - 7), and 0 at 0.
+/// The spacing of BF16 at a rounded value: 2^(floor(log2 |x|) - 7), 0 at 0, infinite
+/// where the value is no finite number.
 double bf16_ulp(std::uint16_t bits);
 
 /// One route's rows on every rank [size], each BF16 [H]; null where a rank does not serve it.

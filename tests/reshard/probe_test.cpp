@@ -98,10 +98,12 @@ TEST(Probe, a_sum_beyond_bf16_is_not_finite) {
 }
 
 TEST(Probe, ulp_is_the_spacing_of_bf16) {
-  EXPECT_EQ(bf16_ulp(0x3F80), 0x1p-7);  // 1
-  EXPECT_EQ(bf16_ulp(0xBFFF), 0x1p-7);  // just below -2
-  EXPECT_EQ(bf16_ulp(0x4000), 0x1p-6);  // 2
-  EXPECT_EQ(bf16_ulp(0x8000), 0);       // -0
+  EXPECT_EQ(bf16_ulp(0x3F80), 0x1p-7);        // 1
+  EXPECT_EQ(bf16_ulp(0xBFFF), 0x1p-7);        // just below -2
+  EXPECT_EQ(bf16_ulp(0x4000), 0x1p-6);        // 2
+  EXPECT_EQ(bf16_ulp(0x8000), 0);             // -0
+  EXPECT_TRUE(std::isinf(bf16_ulp(0xFF80)));  // -infinity
+  EXPECT_TRUE(std::isinf(bf16_ulp(0x7FC0)));  // NaN
 }
 
 }  // namespace

@@ -64,17 +64,13 @@ class Circle {
     return static_cast<const T*>(table_[rank]);
   }
 
-  /// Returns when every member has come. What was written before is seen by all after.
+  /// Returns when every member has come. What was written before is seen by all after. Whoever
+  /// comes when the run is broken finds nobody: those who waited may have left.
   void meet(int rank) {
     std::unique_lock lock(world_.mutex);
-    here_[rank] = true;
-    if (std::find(here_.begin(), here_.end(), false) == here_.end()) {
-      here_.assign(here_.size(), false);
-      ++turn_;
-      world_.changed.notify_all();
-      return;
-    }
+    if (world_.failure) lose(world_.failure->rank, world_.failure->text);
     const std::uint64_t turn = turn_;
+    if (is_last(rank)) return;
     const auto over = [&] { return turn_ != turn || world_.failure || ended_member() >= 0; };
     if (!world_.run.wait_limit) {
       world_.changed.wait(lock, over);
@@ -85,6 +81,15 @@ class Circle {
     if (turn_ != turn) return;
     if (!world_.failure) world_.failure = left();
     lose(world_.failure->rank, world_.failure->text);
+  }
+
+  /// Returns when every member has come back from what it read off the table: until then its
+  /// owner may not leave, whatever else has failed. Reading blocks on nobody.
+  void part(int rank) {
+    std::unique_lock lock(world_.mutex);
+    const std::uint64_t turn = turn_;
+    if (is_last(rank)) return;
+    world_.changed.wait(lock, [&] { return turn_ != turn; });
   }
 
   /// The circle of `ranks`, one object for all that give the same color. Collective.
@@ -103,6 +108,16 @@ class Circle {
   }
 
  private:
+  /// Notes that a member has come; the last one lets all go on.
+  bool is_last(int rank) {
+    here_[rank] = true;
+    if (std::find(here_.begin(), here_.end(), false) != here_.end()) return false;
+    here_.assign(here_.size(), false);
+    ++turn_;
+    world_.changed.notify_all();
+    return true;
+  }
+
   int ended_member() const {
     for (const int member : members_) {
       if (world_.ended[member]) return member;
@@ -208,7 +223,7 @@ class LocalGroup final : public Group {
     circle_->put(rank_, mine);
     circle_->meet(rank_);
     for (int step = 0; step < size(); ++step) take((rank_ + step) % size());
-    circle_->meet(rank_);
+    circle_->part(rank_);
   }
 
   std::shared_ptr<Circle> circle_;

@@ -105,15 +105,16 @@ class HostSpace final : public Space {
         made, [](std::uint8_t* data) { ::operator delete(data, align); });
   }
 
-  void upload(std::uint8_t* to, Bytes from) override { std::memcpy(to, from.data(), from.size()); }
+  void upload(std::uint8_t* to, Bytes from) override { copy(to, from.data(), std::ssize(from)); }
   void download(MutableBytes to, const std::uint8_t* from) override {
-    std::memcpy(to.data(), from, to.size());
+    copy(to.data(), from, std::ssize(to));
   }
+  // No bytes may lie nowhere.
   void copy(std::uint8_t* to, const std::uint8_t* from, std::int64_t bytes) override {
-    std::memcpy(to, from, static_cast<std::size_t>(bytes));
+    if (bytes > 0) std::memcpy(to, from, static_cast<std::size_t>(bytes));
   }
   void fill(std::uint8_t* to, std::uint8_t value, std::int64_t bytes) override {
-    std::memset(to, value, static_cast<std::size_t>(bytes));
+    if (bytes > 0) std::memset(to, value, static_cast<std::size_t>(bytes));
   }
 
   void fill_plain(std::uint8_t* to, const PayloadPlain& plain) override {
