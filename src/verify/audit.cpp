@@ -151,8 +151,9 @@ std::vector<report::Finding> audit_findings(
       all.sum += said.sum;
       all.largest = std::max(all.largest, said.largest);
     }
-    const auto layer = std::find_if(experts_of_layers.begin(), experts_of_layers.end(),
-                                    [&](const auto& one) { return one.first == key.first; });
+    const auto layer =
+        std::find_if(experts_of_layers.begin(), experts_of_layers.end(),
+                     [layer = key.first](const auto& one) { return one.first == layer; });
     for (const auto& [experts, what] : alike) {
       report::Finding one;
       one.cause = key.second;

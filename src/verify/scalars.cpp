@@ -334,10 +334,10 @@ void Scalars::name_mixed() {
     }
   }
   for (auto& [place, all] : places) {
-    const bool mixed =
-        all.size() == 3 && std::all_of(all.begin(), all.end(), [&](WrongScalar* one) {
-          return one->found.other == all[0]->found.other;
-        });
+    const auto as_the_first = [first = all[0]](const WrongScalar* one) {
+      return one->found.other == first->found.other;
+    };
+    const bool mixed = all.size() == 3 && std::all_of(all.begin(), all.end(), as_the_first);
     if (!mixed) continue;
     for (WrongScalar* one : all) one->flaw = Flaw::mixed;
   }

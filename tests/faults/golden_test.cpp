@@ -3,7 +3,11 @@
 #include <gtest/gtest.h>
 
 #include <fstream>
+#include <functional>
+#include <map>
 #include <nlohmann/json.hpp>
+#include <string>
+#include <string_view>
 
 #include "base/digest.h"
 #include "faults/layout_faults.h"
@@ -21,12 +25,12 @@ const json& golden() {
   return data;
 }
 
-layout::Shape shape_named(const std::string& name) {
+layout::Shape shape_named(std::string_view name) {
   return name == "T1" ? layout::Shape{6, 640, 384, 3} : layout::Shape{6, 384, 640, 2};
 }
 
-const Layer& healthy(const std::string& name) {
-  static std::map<std::string, Layer> layers;
+const Layer& healthy(std::string_view name) {
+  static std::map<std::string, Layer, std::less<>> layers;
   const auto found = layers.find(name);
   if (found != layers.end()) return found->second;
   const layout::Payload payload{layout::PayloadKind::bytes, 1, 0};
