@@ -2,12 +2,17 @@
 told. On fewer GPUs than ranks the ranks share them. Without a device nothing runs: 77."""
 
 import filecmp
+import os
 import shutil
 import subprocess
 import sys
 
 import program
 
+WRONG = os.environ.get(
+    "SLICECHECK_WRONG_PROGRAM", str(program.ROOT / "build/tests/app/slicecheck_wrong_engines")
+)
+OTHER_NCCL = os.environ.get("SLICECHECK_OTHER_NCCL", "")
 NCCL = ("--transport", "nccl")
 
 
@@ -16,6 +21,13 @@ def devices():
         return 0
     listed = subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False)
     return sum(line.startswith("GPU") for line in listed.stdout.splitlines())
+
+
+def memory_bytes():
+    """Of the device that has least."""
+    query = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
+    listed = subprocess.run(query, capture_output=True, text=True, check=True)
+    return min(int(line) for line in listed.stdout.split()) << 20
 
 
 class Gpu(program.ProgramTest):
@@ -32,6 +44,35 @@ class Gpu(program.ProgramTest):
                     self.assertEqual(ended.report["case"]["transport"], "nccl")
                     for entry in ended.report["ranks"]:
                         self.assertNotEqual(entry["device"], "")
+
+    def test_both_probes_pass_on_what_the_devices_made(self):
+        for payload in ("bytes", "numeric"):
+            with self.subTest(payload=payload):
+                ended = self.nccl(2, "reshard", "--payload", payload, "--probe", "both")
+                self.assertEqual(ended.code, 0, ended.stderr)
+                self.assertEqual(
+                    {probe["kind"] for probe in ended.report["probes"]}, {"random", "exact"}
+                )
+                self.assertFalse(
+                    [c for c in ended.report["checks"] if c["status"] not in ("passed", "skipped")]
+                )
+
+    def test_a_kernel_fault_on_one_rank_ends_all_and_names_it(self):
+        share = ("--share-gpu",) if devices() < 3 else ()
+        ended = self.mpi(
+            3,
+            "reshard",
+            *NCCL,
+            *share,
+            "--probe",
+            "none",
+            "--engine",
+            "device-fault",
+            program=WRONG,
+        )
+        self.assertIn(ended.code, (4, 5), ended.stderr)
+        self.assertRegex(ended.stderr, r"rank 1: .* failed on the device: .*illegal memory access")
+        self.assertNotEqual(ended.report["verdict"], "passed")
 
     def test_groups_of_two_within_four_ranks(self):
         ended = self.nccl(4, "reshard", "--tp", "2", "--probe", "none")
@@ -76,6 +117,36 @@ class Gpu(program.ProgramTest):
         self.assertEqual(finding["cause"], "out-of-memory")
         self.assertRegex(finding["text"], r"stock w13 wants \d+ bytes, \d+ bytes are free")
 
+    def test_memory_that_is_out_at_the_result_or_the_packed_tensor_is_refused_by_name(self):
+        hidden, intermediate = 8192, 8192
+        expert = 3 * hidden * intermediate // 2 * 9 // 8
+        ranks_a_device = 2 if devices() < 2 else 1
+        for share_of_memory, purpose in ((0.7, "tp w13"), (0.45, "the packed w13")):
+            with self.subTest(purpose=purpose):
+                held = int(share_of_memory * memory_bytes() / ranks_a_device / expert)
+                ended = self.nccl(
+                    2,
+                    *("reshard", "--probe", "none", "--experts", str(2 * held)),
+                    *("--hidden", str(hidden), "--intermediate", str(intermediate)),
+                )
+                self.assert_ended(ended, 3, "refused")
+                finding = ended.report["findings"][0]
+                self.assertEqual(finding["cause"], "out-of-memory")
+                self.assertRegex(finding["text"], purpose + r" wants \d+ bytes, \d+ bytes are free")
+
+    def test_another_nccl_on_one_rank_is_refused_and_both_versions_are_named(self):
+        share = ("--share-gpu",) if devices() < 3 else ()
+        rest = ("reshard", *NCCL, *share, "--probe", "none")
+        report = self._report()
+        command = [program.MPIRUN, *program.FLAGS, "-n", "2", program.PROGRAM, *rest]
+        command += ["--report", str(report), ":", "-n", "1", "env", f"LD_PRELOAD={OTHER_NCCL}"]
+        command += [program.PROGRAM, *rest, "--report", str(report)]
+        ended = program.launch(command, report)
+        self.assert_ended(ended, 3, "refused")
+        [finding] = ended.report["findings"]
+        self.assertEqual(finding["cause"], "version-skew")
+        self.assertIn("but rank 2 has 2.18.5", finding["text"])
+
     def test_the_bench_keeps_to_one_packed_tensor(self):
         ended = self.nccl(
             2,
@@ -95,6 +166,9 @@ class Gpu(program.ProgramTest):
 
 
 if __name__ == "__main__":
+    if os.environ.get("SLICECHECK_NCCL") in ("OFF", "FALSE", "0", ""):
+        print("not run: this build has no NCCL")
+        sys.exit(77)
     if devices() == 0:
         print("not run: this machine has no device")
         sys.exit(77)

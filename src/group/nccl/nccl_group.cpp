@@ -76,12 +76,13 @@ class Communicator {
 
   ncclComm_t get() const { return comm_; }
 
- private:
+  /// Ends the group for what is wrong with this rank.
   [[noreturn]] void end(const std::string& text) {
-    ncclCommAbort(std::exchange(comm_, nullptr));
+    if (comm_ != nullptr) ncclCommAbort(std::exchange(comm_, nullptr));
     lose(rank_, fmt::format("rank {}: {}", rank_, text));
   }
 
+ private:
   Reason trouble(std::chrono::milliseconds waited) const {
     ncclResult_t status = ncclSuccess;
     const ncclResult_t asked = ncclCommGetAsyncError(comm_, &status);
@@ -123,7 +124,10 @@ class NcclGroup final : public Group {
         options_(options),
         communicator_(control_.rank(), options.limit) {}
 
-  ~NcclGroup() override { space_->watch({}); }
+  ~NcclGroup() override {
+    space_->watch({});
+    space_->on_fault({});
+  }
 
   /// Collective over the control group.
   void start() {
@@ -193,6 +197,7 @@ class NcclGroup final : public Group {
     const cudaError_t status = cudaSetDevice(space_->device().index);
     must(status == cudaSuccess, cudaGetErrorString(status));
     space_->watch([this](std::chrono::milliseconds waited) { communicator_.watch(waited); });
+    space_->on_fault([this](const std::string& text) { communicator_.end(text); });
   }
 
   // One call of NCCL: rank r sends to r + step and receives from r - step, from `first` step on.

@@ -45,7 +45,8 @@ int nccl_version();
 /// This rank's device and a communicator over the ranks of `control` that have its color, in their
 /// order. Collective over `control`. Refuses together when: a rank has no device, two ranks have
 /// one, the NCCL versions differ, or the communicator does not come up. A rank that dies or stalls
-/// in a later call ends the group: Lost on every other rank within the limit.
+/// in a later call ends the group: Lost on every other rank within the limit. A fault of a rank's
+/// device is Lost on that rank, and on the others as if it had died.
 std::unique_ptr<Group> nccl_group(Group& control, const NcclOptions& options);
 
 }  // namespace slicecheck::group

@@ -46,6 +46,10 @@ class DeviceSpace : public Space {
   /// has: it may throw, which is how a wait for a rank that is gone ends. Empty: nobody watches.
   virtual void watch(std::function<void(std::chrono::milliseconds)> watcher) = 0;
 
+  /// `told` is called with the text of a call of CUDA that failed, a kernel's fault among them,
+  /// before the process ends for it: it may throw, where a group has its own way to end.
+  virtual void on_fault(std::function<void(const std::string&)> told) = 0;
+
   /// Milliseconds of the last comparison's kernel, without the transfer of what it found.
   virtual double comparison_milliseconds() = 0;
 
@@ -54,8 +58,9 @@ class DeviceSpace : public Space {
   virtual double milliseconds(int from, int to) = 0;
 };
 
-/// The device's memory. A call of CUDA that fails ends the process with its text: after it, nothing
-/// on the device can be believed. Refuses when there is no such device (cause no-device).
+/// The device's memory. A call of CUDA that fails ends the process with its text, unless on_fault()
+/// ends it otherwise: after it, nothing on the device can be believed. Refuses when there is no
+/// such device (cause no-device).
 Result<std::unique_ptr<DeviceSpace>> device_space(int index);
 
 }  // namespace slicecheck::memory

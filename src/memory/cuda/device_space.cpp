@@ -13,11 +13,14 @@
 namespace slicecheck::memory {
 namespace {
 
+std::string fault(cudaError_t status, std::string_view call) {
+  return fmt::format("{} failed on the device: {} ({})", call, cudaGetErrorString(status),
+                     cudaGetErrorName(status));
+}
+
 // After a failed call nothing on the device can be believed, so the process ends.
 void must_do(cudaError_t status, std::string_view call) {
-  if (status == cudaSuccess) return;
-  bug(fmt::format("{} failed on the device: {} ({})", call, cudaGetErrorString(status),
-                  cudaGetErrorName(status)));
+  if (status != cudaSuccess) bug(fault(status, call));
 }
 
 std::int64_t free_bytes() {
@@ -64,7 +67,8 @@ class Lane {
     must_do(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
     cudaMemPoolProps properties{};
     properties.allocType = cudaMemAllocationTypePinned;
-    properties.location = {cudaMemLocationTypeDevice, {device}};
+    properties.location.type = cudaMemLocationTypeDevice;
+    properties.location.id = device;
     must_do(cudaMemPoolCreate(&pool_, &properties), "cudaMemPoolCreate");
     std::uint64_t keep = ~std::uint64_t{0};
     must_do(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep),
@@ -82,6 +86,14 @@ class Lane {
 
   void here() const { must_do(cudaSetDevice(device_), "cudaSetDevice"); }
   cudaStream_t stream() const { return stream_; }
+
+  void on_fault(std::function<void(const std::string&)> told) { told_ = std::move(told); }
+
+  /// As the function of that name, after whoever wants to know of it was told.
+  void must_do(cudaError_t status, std::string_view call) const {
+    if (status != cudaSuccess && told_) told_(fault(status, call));
+    memory::must_do(status, call);
+  }
 
   /// Null when memory is out, also after what the pool kept has been given back.
   std::uint8_t* take(std::size_t bytes) {
@@ -117,6 +129,7 @@ class Lane {
   int device_;
   cudaStream_t stream_ = nullptr;
   cudaMemPool_t pool_ = nullptr;
+  std::function<void(const std::string&)> told_;
 };
 
 class CudaSpace final : public DeviceSpace {
@@ -152,6 +165,9 @@ class CudaSpace final : public DeviceSpace {
   std::int64_t peak_bytes() override { return lane_->peak(); }
   void watch(std::function<void(std::chrono::milliseconds)> watcher) override {
     watcher_ = std::move(watcher);
+  }
+  void on_fault(std::function<void(const std::string&)> told) override {
+    lane_->on_fault(std::move(told));
   }
 
   Result<std::shared_ptr<std::uint8_t>> allocate(std::int64_t bytes,
@@ -289,7 +305,8 @@ class CudaSpace final : public DeviceSpace {
   cudaStream_t queue() const { return lane_->stream(); }
   void here() const { lane_->here(); }
 
-  static void launched(std::string_view kernel) { must_do(cudaGetLastError(), kernel); }
+  void must_do(cudaError_t status, std::string_view call) const { lane_->must_do(status, call); }
+  void launched(std::string_view kernel) const { must_do(cudaGetLastError(), kernel); }
 
   std::uint8_t* scratch(std::int64_t bytes) {
     if (bytes <= scratch_bytes_) return scratch_.get();
