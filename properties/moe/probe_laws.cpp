@@ -139,7 +139,10 @@ Reason floor_is_what_roundings_make(const Case& given, const Subject& subject) {
   if (std::abs(made.floor - due) > 1e-12 * due) {
     return Reason(fmt::format("the floor is {}, expected {}", made.floor, due));
   }
-  if (made.rel_l2 > 0.85 * due && made.rel_l2 < 1.15 * due) return {};
+  // EP row and result are roundings of almost one value and often agree, so the ratio falls with
+  // the ranks: over 300 draws of 24 rows of 128 its mean is 0.995 at tp 2, 0.915 at 5 and 0.905 at
+  // 8, with a deviation of 0.025 to 0.030. Six of them beyond the outermost means are allowed.
+  if (made.rel_l2 > 0.75 * due && made.rel_l2 < 1.18 * due) return {};
   return Reason(fmt::format("rel L2 {} is not about the floor {}", made.rel_l2, due));
 }
 
