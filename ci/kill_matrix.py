@@ -16,23 +16,33 @@ END = "<!-- end of kill matrix -->"
 TOTALS = {"mutants.caught", "mutants.named", "mutants.exact", "mutants.healthy"}
 
 
+FIGURES = ("caught", "random_probe", "exact_probe", "named", "exact")
+HEADS = (
+    "fault",
+    "planted",
+    "caught by bytes or scalars",
+    "by the random probe",
+    "by the exact probe",
+    "named",
+    "named exactly",
+)
+
+
 def rows(report):
-    """Fault, planted, caught, named, exact; one a row of the matrix, and their sum."""
+    """Fault, planted and the figures; one a row of the matrix, and their sum."""
     made = []
     for check in report["checks"]:
         if not check["id"].startswith("mutants.") or check["id"] in TOTALS:
             continue
-        figures = check["figures"]
         fault = check["id"].removeprefix("mutants.")
-        counts = [check["compared"], figures["caught"], figures["named"], figures["exact"]]
-        made.append((fault, *counts))
-    made.append(("all", *(sum(row[i] for row in made) for i in range(1, 5))))
+        made.append((fault, check["compared"], *(check["figures"][name] for name in FIGURES)))
+    made.append(("all", *(sum(row[i] for row in made) for i in range(1, len(HEADS)))))
     return made
 
 
 def table(report):
     """The table in Markdown, without a line end at its end."""
-    lines = ["| fault | planted | caught | named | named exactly |", "|---|---|---|---|---|"]
+    lines = [f"| {' | '.join(HEADS)} |", "|---" * len(HEADS) + "|"]
     lines += ["| " + " | ".join(str(cell) for cell in row) + " |" for row in rows(report)]
     healthy = next(c for c in report["checks"] if c["id"] == "mutants.healthy")
     lines += ["", f"Findings on {healthy['compared']} healthy layouts: {healthy['differing']}."]

@@ -5,11 +5,12 @@
 #include <algorithm>
 #include <map>
 #include <memory>
-#include <random>
 #include <sstream>
 
+#include "app/healthy.h"
+#include "app/layer_judge.h"
+#include "app/mutant_probe.h"
 #include "faults/byte_faults.h"
-#include "verify/scalars.h"
 
 namespace slicecheck::app {
 namespace {
@@ -20,35 +21,6 @@ using faults::Mutant;
 using verify::Evidence;
 
 constexpr std::size_t misnamed_max = 20;
-
-verify::Subject subject_of(const Mutant& mutant, bool by_payload) {
-  verify::Subject subject;
-  subject.layer = {mutant.shape, mutant.data};
-  for (int rank = 0; rank < mutant.shape.tp; ++rank) subject.ranks.push_back(rank);
-  if (!by_payload) return subject;
-  const layout::Widths widths = mutant.data.value_or(layout::stock_widths(mutant.shape));
-  subject.payload = mutant.payload;
-  subject.due = verify::DueScalars{
-      experts::payload_scalars(mutant.payload.seed, 0, mutant.shape.experts, widths), true, {}};
-  return subject;
-}
-
-Evidence evidence_of(verify::Judge& judge, const Layer& layer, bool by_payload) {
-  Evidence all;
-  for (std::int64_t rank = 0; rank < layer.shape.tp; ++rank) {
-    (by_payload ? verify::judge_stock : verify::judge_true_stock)(judge, rank, layer.stocks[rank],
-                                                                  all);
-    verify::judge_tp(judge, rank, layer.tps[rank], all);
-  }
-  return all;
-}
-
-std::vector<report::Finding> beside_true_stocks(const Mutant& mutant, const Layer& layer) {
-  const verify::Subject subject = subject_of(mutant, false);
-  verify::Reference reference(subject.layer, verify::loader_of(layer.stocks, subject.layer));
-  verify::Judge judge(reference);
-  return verify::findings(subject, evidence_of(judge, layer, false));
-}
 
 /// A healthy layer and the judge of its payload, made once for all mutants of it.
 struct Bench {
@@ -109,15 +81,18 @@ KillRow& row_of(KillMatrix& matrix, const std::string& fault) {
   for (KillRow& row : matrix.rows) {
     if (row.fault == fault) return row;
   }
-  matrix.rows.push_back({fault, 0, 0, 0, 0});
+  matrix.rows.push_back({fault, 0, 0, 0, 0, 0, 0});
   return matrix.rows.back();
 }
 
-void count(KillMatrix& matrix, const Mutant& mutant, const std::vector<report::Finding>& found) {
+void count(KillMatrix& matrix, const Mutant& mutant, const ProbeSight& sight,
+           const std::vector<report::Finding>& found) {
   KillRow& row = row_of(matrix, mutant.fault);
   const bool exact = found.size() == mutant.expected.size() && all_said(mutant, found, is_exact);
   ++row.planted;
   row.caught += !found.empty();
+  row.random_probe += sight.random;
+  row.exact_probe += sight.exact;
   row.named += all_said(mutant, found, is_named);
   row.exact += exact;
   if (exact || matrix.misnamed.size() == misnamed_max) return;
@@ -127,10 +102,14 @@ void count(KillMatrix& matrix, const Mutant& mutant, const std::vector<report::F
       found.empty() ? "nothing was said" : found.front().cause + ": " + found.front().text));
 }
 
-/// One mutant of the run: judged by its payload, or with the stocks as the only reference.
+/// One mutant of the run: judged by its payload and, `beside`, with the stocks as the only
+/// reference too.
 struct Plan {
   Mutant mutant;
   bool by_payload = true;
+  bool beside = false;
+
+  std::int64_t count() const { return by_payload + beside; }
 };
 
 std::vector<Plan> plans(Level level) {
@@ -140,16 +119,49 @@ std::vector<Plan> plans(Level level) {
   for (Mutant& mutant : faults::mutants(full)) {
     const int time = times[mutant.fault]++;
     // Without a payload the index is built anew for each: a part of them in the shorter levels.
-    const bool beside = !mutant.needs_payload && mutant.fault != "payload-of-other-layer" &&
-                        (full || time % 6 == 0);
-    if (level != Level::smoke || time % 8 == 0) made.push_back({mutant, true});
-    if (!beside || (level == Level::smoke && time > 0)) continue;
-    // Bytes that are no scales are none where nothing says that they are a payload's.
-    mutant.payload.kind = layout::PayloadKind::numeric;
-    made.push_back({std::move(mutant), false});
+    const bool can = !mutant.needs_payload && mutant.fault != "payload-of-other-layer";
+    Plan plan{std::move(mutant), level != Level::smoke || time % 8 == 0,
+              can && (full || time % 6 == 0) && (level != Level::smoke || time == 0)};
+    if (plan.count() > 0) made.push_back(std::move(plan));
   }
   return made;
 }
+
+// Bytes that are no scales are none where nothing says that they are a payload's.
+Mutant without_payload(Mutant mutant) {
+  mutant.payload.kind = layout::PayloadKind::numeric;
+  return mutant;
+}
+
+Layer planted(const Layer& healthy, const Mutant& mutant) {
+  Layer layer = faults::copied(healthy);
+  mutant.plant(layer);
+  return layer;
+}
+
+/// Judges plans, and keeps what their mutants share.
+class Planter {
+ public:
+  void judge(const Plan& plan, KillMatrix& matrix) {
+    const ProbeSight sight = probe_.sight(plan.mutant);
+    if (plan.by_payload) {
+      Bench& bench = benches_.of(plan.mutant);
+      const Layer layer = planted(bench.healthy, plan.mutant);
+      count(matrix, plan.mutant, sight,
+            verify::findings(bench.subject, evidence_of(*bench.judge, layer, true)));
+    }
+    if (!plan.beside) return;
+    const Mutant mutant = without_payload(plan.mutant);
+    count(matrix, mutant, sight,
+          beside_true_stocks(mutant, planted(benches_.of(mutant).healthy, mutant)));
+  }
+
+  std::int64_t alarms() const { return probe_.alarms(); }
+
+ private:
+  Benches benches_;
+  MutantProbe probe_;
+};
 
 std::int64_t healthy_layouts(Level level) {
   switch (level) {
@@ -165,27 +177,6 @@ std::int64_t healthy_layouts(Level level) {
   return 0;
 }
 
-Mutant random_layout(std::uint64_t seed, std::int64_t number) {
-  std::mt19937_64 draw(layout::mix64(seed + static_cast<std::uint64_t>(number)));
-  const auto pick = [&](std::int64_t low, std::int64_t high) {
-    return low + static_cast<std::int64_t>(draw() % static_cast<std::uint64_t>(high - low + 1));
-  };
-  Mutant made;
-  const std::int64_t tp = pick(2, 4);
-  made.shape = {tp * pick(1, 2), 128 * pick(1, 3), 64 * tp * pick(1, 2), tp};
-  made.payload = {static_cast<layout::PayloadKind>(number % 3), draw(), 0};
-  return made;
-}
-
-bool alarmed(const Mutant& layout) {
-  const Bench bench(layout);
-  if (!verify::findings(bench.subject, evidence_of(*bench.judge, bench.healthy, true)).empty()) {
-    return true;
-  }
-  return layout.payload.kind != layout::PayloadKind::bytes &&
-         !beside_true_stocks(layout, bench.healthy).empty();
-}
-
 }  // namespace
 
 KillMatrix kill_matrix(Level level, std::uint64_t seed, std::int64_t rank, std::int64_t size,
@@ -194,21 +185,16 @@ KillMatrix kill_matrix(Level level, std::uint64_t seed, std::int64_t rank, std::
   const auto mutants = static_cast<std::int64_t>(all.size());
   const std::int64_t due = mutants + healthy_layouts(level);
   KillMatrix made;
-  Benches benches;
+  Planter planter;
   for (const Plan& plan : all) row_of(made, plan.mutant.fault);  // every rank has the same rows
   for (std::int64_t i = rank; i < mutants; i += size) {
-    const Plan& plan = all[i];
-    Bench& bench = benches.of(plan.mutant);
-    Layer layer = faults::copied(bench.healthy);
-    plan.mutant.plant(layer);
-    count(made, plan.mutant,
-          plan.by_payload ? verify::findings(bench.subject, evidence_of(*bench.judge, layer, true))
-                          : beside_true_stocks(plan.mutant, layer));
+    planter.judge(all[i], made);
     step(i, due);
   }
+  made.alarms = planter.alarms();
   for (std::int64_t i = rank; i < due - mutants; i += size) {
     ++made.healthy;
-    made.alarms += alarmed(random_layout(seed, i));
+    made.alarms += alarmed({seed, i});
     step(mutants + i, due);
   }
   return made;
@@ -217,8 +203,8 @@ KillMatrix kill_matrix(Level level, std::uint64_t seed, std::int64_t rank, std::
 std::string text_of(const KillMatrix& matrix) {
   std::string text = fmt::format("{} {}\n", matrix.healthy, matrix.alarms);
   for (const KillRow& row : matrix.rows) {
-    text +=
-        fmt::format("{} {} {} {} {}\n", row.planted, row.caught, row.named, row.exact, row.fault);
+    text += fmt::format("{} {} {} {} {} {} {}\n", row.planted, row.caught, row.random_probe,
+                        row.exact_probe, row.named, row.exact, row.fault);
   }
   for (const std::string& line : matrix.misnamed) text += fmt::format("- {}\n", line);
   return text;
@@ -237,7 +223,8 @@ KillMatrix matrix_of(std::string_view text) {
     }
     std::istringstream fields(line);
     KillRow row;
-    fields >> row.planted >> row.caught >> row.named >> row.exact >> std::ws;
+    fields >> row.planted >> row.caught >> row.random_probe >> row.exact_probe >> row.named >>
+        row.exact >> std::ws;
     std::getline(fields, row.fault);
     made.rows.push_back(row);
   }
@@ -249,6 +236,8 @@ void add(KillMatrix& matrix, const KillMatrix& other) {
     KillRow& mine = row_of(matrix, row.fault);
     mine.planted += row.planted;
     mine.caught += row.caught;
+    mine.random_probe += row.random_probe;
+    mine.exact_probe += row.exact_probe;
     mine.named += row.named;
     mine.exact += row.exact;
   }

@@ -8,13 +8,16 @@
 
 namespace slicecheck::app {
 
-/// One row: how many mutants of a fault were planted, how many of these were caught (something was
-/// said), named (the cause and side are among what was said) and named exactly (tensors, experts
-/// and ranks too, and nothing beside).
+/// One row: how many mutants of a fault were planted, how many of these were caught by bytes or
+/// scalars (something was said), by the random and by the exact probe alone, named (the cause and
+/// side are among what was said) and named exactly (tensors, experts and ranks too, and nothing
+/// beside).
 struct KillRow {
   std::string fault;
   std::int64_t planted = 0;
   std::int64_t caught = 0;
+  std::int64_t random_probe = 0;
+  std::int64_t exact_probe = 0;
   std::int64_t named = 0;
   std::int64_t exact = 0;
 };

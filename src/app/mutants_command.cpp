@@ -32,9 +32,14 @@ report::Check row_check(const KillRow& row) {
   if (row.exact < row.planted && made.status == report::Status::passed) {
     made.status = report::Status::warning;
   }
-  made.text = fmt::format("{} of {} caught, {} named, {} exactly", row.caught, row.planted,
-                          row.named, row.exact);
-  made.figures = {{"caught", row.caught}, {"named", row.named}, {"exact", row.exact}};
+  made.text =
+      fmt::format("{} of {} caught, by the probes {} (random) and {} (exact); {} named, {} exactly",
+                  row.caught, row.planted, row.random_probe, row.exact_probe, row.named, row.exact);
+  made.figures = {{"caught", row.caught},
+                  {"random_probe", row.random_probe},
+                  {"exact_probe", row.exact_probe},
+                  {"named", row.named},
+                  {"exact", row.exact}};
   return made;
 }
 

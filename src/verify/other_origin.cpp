@@ -120,42 +120,89 @@ bool Judge::other_payload_scales(WrongTensor& made, const Differing& differing) 
   return false;
 }
 
+namespace {
+
+// A tensor of experts side by side as they are due, from expert `from` on: what a drift reads.
+struct Around {
+  ByteVector bytes;
+  std::int64_t from = 0;  // slot of the first
+  std::int64_t each = 0;  // bytes of an expert
+  std::int64_t slots = 0;
+
+  // The due byte at `at` of the whole tensor; nothing outside what is known of it.
+  std::optional<std::uint8_t> at(std::int64_t at) const {
+    const std::int64_t here = at - from * each;
+    if (here < 0 || here >= static_cast<std::int64_t>(bytes.size())) return {};
+    return bytes[here];
+  }
+
+  // What lies at `at` where experts are read `step` bytes further apart than they lie.
+  std::optional<std::uint8_t> read(std::int64_t slot, std::int64_t at, std::int64_t step) const {
+    return this->at(at + slot * step);
+  }
+
+  // What lies at `at` where experts were written `step` bytes further apart than they must lie, in
+  // their order: between two of them is a gap, or the later one lies over the former.
+  std::optional<std::uint8_t> written(std::int64_t at, std::int64_t step) const {
+    const std::int64_t expert = std::min(at / (each + step), slots - 1);
+    const std::int64_t in = at - expert * (each + step);
+    return in < each ? this->at(expert * each + in) : std::nullopt;
+  }
+};
+
+}  // namespace
+
+// Experts read or written at another stride: each hit of a few bytes elsewhere in the tensor says
+// one step for either, and that must give four fifths of what differs. What is read outside the
+// tensor and what stands in a gap is anyone's.
 bool Judge::drifted(WrongTensor& made, const Differing& differing) {
   const Case& layer = reference_.layer();
   const Target& target = made.target;
   const std::int64_t held = layer.shape.experts_per_rank();
   const std::int64_t low = target.side == Side::stock ? target.rank * held : 0;
-  const std::int64_t high = target.side == Side::stock ? low + held : layer.shape.experts;
-  const std::int64_t from = std::max(low, target.expert - 2);
-  const std::int64_t to = std::min(high, target.expert + 3);
-  ByteVector around;
-  for (std::int64_t e = from; e < to; ++e) {
-    const Target one{target.side, target.kind, target.rank, e};
-    const ByteVector bytes = mapped(layer, one, healthy_map(one), reference_.whole(e));
-    around.insert(around.end(), bytes.begin(), bytes.end());
+  const std::int64_t slot = target.expert - low;
+  Around around{{}, 0, made.bytes, target.side == Side::stock ? held : layer.shape.experts};
+  around.from = std::max<std::int64_t>(0, slot - 2);
+  for (std::int64_t e = around.from; e < std::min(around.slots, slot + 3); ++e) {
+    const Target one{target.side, target.kind, target.rank, low + e};
+    const ByteVector bytes = mapped(layer, one, healthy_map(one), reference_.whole(low + e));
+    around.bytes.insert(around.bytes.end(), bytes.begin(), bytes.end());
   }
-  const std::int64_t start = (target.expert - from) * made.bytes;
+  const auto accepted = [&](std::int64_t step, const auto& byte_at) {
+    if (step == 0 || 2 * std::abs(step) > made.bytes) return false;
+    std::int64_t given = 0;
+    for (const std::uint32_t d : differing.at) {
+      given += byte_at(slot * made.bytes + d).value_or(differing.got[d]) == differing.got[d];
+    }
+    if (5 * given < 4 * made.differing) return false;
+    made.causes.add(Cause::expert_offset_drift);
+    made.shift = step * slot;
+    made.explained = given;
+    return true;
+  };
   constexpr std::int64_t needle = 24;
-  for (int i = 1; i < 8; ++i) {
+  for (int i = 1; i < 8 && slot > 0; ++i) {
     const std::int64_t at = std::min<std::int64_t>(
         differing.at[differing.at.size() * static_cast<std::size_t>(i) / 8], made.bytes - needle);
     if (at < 0) return false;
-    const void* hit = memmem(around.data(), around.size(), differing.got.data() + at, needle);
+    const void* hit =
+        memmem(around.bytes.data(), around.bytes.size(), differing.got.data() + at, needle);
     if (hit == nullptr) continue;
-    const std::int64_t shift = static_cast<const std::uint8_t*>(hit) - around.data() - start - at;
-    if (shift == 0 || shift % made.bytes == 0) continue;
-    std::int64_t given = 0;
-    for (const std::uint32_t d : differing.at) {
-      const std::int64_t source = start + d + shift;
-      // What is read behind the tensor is anyone's.
-      given += source < 0 || source >= static_cast<std::int64_t>(around.size()) ||
-               around[source] == differing.got[d];
+    const std::int64_t source =
+        static_cast<const std::uint8_t*>(hit) - around.bytes.data() + around.from * made.bytes;
+    const std::int64_t off = source - slot * made.bytes - at;
+    if (off % slot == 0 && accepted(off / slot, [&](std::int64_t place) {
+          return around.read(slot, place, off / slot);
+        })) {
+      return true;
     }
-    if (5 * given < 4 * made.differing) continue;
-    made.causes.add(Cause::expert_offset_drift);
-    made.shift = shift;
-    made.explained = given;
-    return true;
+    // What was written further apart is found as if read closer together.
+    const std::int64_t expert = source / made.bytes;
+    if (expert > 0 && off % expert == 0 && accepted(off / expert, [&](std::int64_t place) {
+          return around.written(place, -off / expert);
+        })) {
+      return true;
+    }
   }
   return false;
 }

@@ -161,7 +161,8 @@ std::string details(const Subject& subject, Cause cause,
                                : "");
       });
     case Cause::expert_offset_drift:
-      return fmt::format("each expert is {} bytes further off", front.shift);
+      return fmt::format("each expert is {} bytes further off, {} its place", std::abs(front.shift),
+                         front.shift < 0 ? "behind" : "before");
     case Cause::payload_of_other_layer:
       return front.seed_known
                  ? fmt::format("their seed is {}, that is layer {} of seed {}", front.seed,

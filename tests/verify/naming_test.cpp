@@ -3,10 +3,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <ctime>
 #include <map>
 #include <memory>
 
 #include "faults/byte_faults.h"
+#include "faults/layout_faults.h"
 #include "faults/mutants.h"
 #include "verify/name.h"
 
@@ -152,6 +154,51 @@ TEST(Naming, mutants_beside_true_stocks_are_called_what_they_are) {
     if (++times[mutant.fault] <= times_max) named.add(mutant, false);
   }
   EXPECT_GT(named.count(), 25U);
+}
+
+// Experts written at another stride leave gaps of zeros, or lie over each other.
+TEST(Naming, a_drift_of_what_was_written_is_no_never_written) {
+  for (const layout::Kind kind : layout::kinds) {
+    for (const std::int64_t step : {64, 512, 1024}) {
+      Mutant mutant;
+      mutant.fault = "expert-offset-drift";
+      mutant.pattern = std::string(layout::name(kind)) + " by " + std::to_string(step);
+      mutant.shape = faults::telling_shapes().front();
+      const faults::Where where{faults::Side::tp, {kind}, {1, 2, 3, 4, 5}, {1}};
+      mutant.plant = [&](Layer& layer) { faults::expert_write_drift(layer, where, step); };
+      mutant.expected = {{"expert-offset-drift",
+                          faults::Side::tp,
+                          {std::string(layout::name(kind))},
+                          where.experts,
+                          where.ranks}};
+      Named named;
+      named.add(mutant, true);
+      named.add(mutant, false);
+    }
+  }
+}
+
+// The bound of the T1 shape, in CPU time: with a payload, and with the index that is needed
+// without.
+TEST(Naming, takes_under_two_seconds_on_t1) {
+  Mutant mutant;
+  mutant.shape = faults::telling_shapes().front();
+  mutant.payload.kind = layout::PayloadKind::numeric;
+  for (const bool scrambled : {false, true}) {
+    Layer layer = faults::copied(healthy(mutant));
+    const faults::Where all{faults::Side::tp, {}, {}, {}};
+    if (scrambled) {
+      faults::rows_scrambled(layer, all, 3);
+    } else {
+      faults::plant(layer, faults::layout_faults().front(), all);
+    }
+    for (const bool payload : {true, false}) {
+      const std::clock_t start = std::clock();
+      EXPECT_FALSE(judged(mutant, layer, payload).empty());
+      EXPECT_LT(static_cast<double>(std::clock() - start) / CLOCKS_PER_SEC, 2.0)
+          << "scrambled " << scrambled << ", payload " << payload;
+    }
+  }
 }
 
 TEST(Naming, healthy_layers_are_called_nothing) {

@@ -1,0 +1,160 @@
+#include "app/healthy.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <cstdlib>
+#include <filesystem>
+#include <random>
+
+#include "app/layer_judge.h"
+#include "base/must.h"
+#include "checkpoint/checkpoint.h"
+#include "checkpoint/write.h"
+#include "faults/byte_faults.h"
+#include "verify/audit.h"
+
+namespace slicecheck::app {
+namespace {
+
+using checkpoint::Format;
+using faults::Layer;
+using faults::Mutant;
+
+constexpr std::int64_t payloads = 3;  // then the three formats
+
+class Draw {
+ public:
+  explicit Draw(const HealthyLayout& layout)
+      : draw_(layout::mix64(layout.seed + static_cast<std::uint64_t>(layout.number))) {}
+
+  std::int64_t pick(std::int64_t low, std::int64_t high) {
+    return low + static_cast<std::int64_t>(draw_() % static_cast<std::uint64_t>(high - low + 1));
+  }
+  std::uint64_t word() { return draw_(); }
+
+ private:
+  std::mt19937_64 draw_;
+};
+
+Mutant random_layout(const HealthyLayout& layout, Draw& draw) {
+  const std::int64_t kind = layout.number % (2 * payloads);
+  Mutant made;
+  const std::int64_t tp = draw.pick(2, 4);
+  made.shape = {tp * draw.pick(1, 2), 128 * draw.pick(1, 3), 64 * tp * draw.pick(1, 2), tp};
+  made.payload = {
+      kind < payloads ? static_cast<layout::PayloadKind>(kind) : layout::PayloadKind::numeric,
+      draw.word(), 0};
+  // Some are padded: a few blocks of 16 less of data than the shape has.
+  if (kind < payloads && draw.pick(0, 3) == 0) {
+    made.data = {made.shape.hidden - 16 * draw.pick(0, 3),
+                 made.shape.intermediate - 16 * draw.pick(0, 3)};
+  }
+  return made;
+}
+
+bool payload_alarmed(const Mutant& layout) {
+  const Layer layer = layout.data ? faults::padded_layer(layout.payload, layout.shape, *layout.data)
+                                  : faults::healthy_layer(layout.payload, layout.shape);
+  const verify::Subject subject = subject_of(layout, true);
+  verify::Reference reference(subject.layer, layout.payload);
+  verify::Judge judge(reference);
+  if (!verify::findings(subject, evidence_of(judge, layer, true)).empty()) return true;
+  return layout.payload.kind != layout::PayloadKind::bytes &&
+         !beside_true_stocks(layout, layer).empty();
+}
+
+/// A folder in the system's temporary one, gone with this.
+class Folder {
+ public:
+  Folder() {
+    std::string name = (std::filesystem::temp_directory_path() / "slicecheck-XXXXXX").string();
+    must(mkdtemp(name.data()) != nullptr, "no temporary folder can be made");
+    path_ = name;
+  }
+  Folder(const Folder&) = delete;
+  Folder& operator=(const Folder&) = delete;
+  ~Folder() {
+    std::error_code ignored;
+    std::filesystem::remove_all(path_, ignored);
+  }
+  const std::string& path() const { return path_; }
+
+ private:
+  std::string path_;
+};
+
+// The layer's experts and the second-level scales that its scalars are made of. Input scales differ
+// from expert to expert and between w1 and w3; the largest is the payload's.
+checkpoint::WrittenLayer written(const Layer& layer, Format format, Draw& draw) {
+  constexpr float a13 = 0x1p-8F;
+  constexpr float a2 = 0x1p-4F;
+  const layout::Widths widths = layout::stock_widths(layer.shape);
+  const experts::Scalars due =
+      experts::payload_scalars(layer.payload.seed, 0, layer.shape.experts, widths);
+  const std::int64_t largest = draw.pick(0, layer.shape.experts - 1);
+  checkpoint::WrittenLayer made;
+  made.format = format;
+  made.number = draw.pick(0, 60);
+  made.names = static_cast<std::size_t>(draw.pick(0, 2));
+  made.shards = draw.pick(1, 3);
+  for (std::int64_t e = 0; e < layer.shape.experts; ++e) {
+    const auto input = [&](float most) {
+      return e == largest ? most : most * static_cast<float>(draw.pick(8, 16)) / 16;
+    };
+    const float w13 = due.g1_alphas[e] / a13;
+    made.experts.push_back(experts::payload_expert(layer.payload, e, widths));
+    made.scales.push_back({checkpoint::ProjectionScales{w13, input(a13)},
+                           checkpoint::ProjectionScales{w13, a13 / 2},
+                           checkpoint::ProjectionScales{due.g2_alphas[e] / a2, input(a2)}});
+  }
+  return made;
+}
+
+bool audit_alarmed(const checkpoint::Layer& layer) {
+  std::vector<verify::AuditFact> facts;
+  for (std::int64_t e = 0; e < layer.experts(); ++e) {
+    verify::AuditedExpert scales;
+    for (const layout::Projection projection : layout::projections) {
+      const checkpoint::ProjectionScales& one = layer.scales(e, projection);
+      scales[static_cast<std::size_t>(projection)] = {one.weight, one.input};
+      const Result<ByteVector> blocks = layer.block_scales(e, projection);
+      if (blocks.reason) return true;
+      verify::audit_blocks(0, e, projection, *blocks, facts);
+    }
+    verify::audit_scales(0, e, scales, true, facts);
+  }
+  return !facts.empty();
+}
+
+// The layer's stocks and tp experts, made of the payload, against the checkpoint that is read back.
+bool checkpoint_alarmed(const Mutant& layout, Format format, Draw& draw) {
+  const Layer layer = faults::healthy_layer(layout.payload, layout.shape);
+  const checkpoint::WrittenLayer plan = written(layer, format, draw);
+  const Folder folder;
+  const Reason unwritten = checkpoint::write_layer(folder.path(), plan);
+  if (unwritten) bug(unwritten.text());
+  Result<checkpoint::Checkpoint> opened = checkpoint::Checkpoint::open(folder.path());
+  if (opened.reason || opened->layers() != std::vector{plan.number}) return true;
+  const Result<checkpoint::Layer> read = opened->layer(plan.number);
+  if (read.reason || read->format() != format || audit_alarmed(*read)) return true;
+  const Result<experts::Scalars> scalars = read->scalars(0, layout.shape.experts);
+  if (scalars.reason) return true;
+  verify::Subject subject = subject_of(layout, false);
+  subject.due = verify::DueScalars{*scalars, false, {}};
+  verify::Reference reference(subject.layer, [&](std::int64_t e) { return *read->expert(e); });
+  verify::Judge judge(reference);
+  return !verify::findings(subject, evidence_of(judge, layer, true)).empty();
+}
+
+}  // namespace
+
+bool alarmed(const HealthyLayout& layout) {
+  Draw draw(layout);
+  const Mutant drawn = random_layout(layout, draw);
+  const std::int64_t kind = layout.number % (2 * payloads);
+  if (kind < payloads) return payload_alarmed(drawn);
+  return checkpoint_alarmed(drawn, static_cast<Format>(kind - payloads), draw);
+}
+
+}  // namespace slicecheck::app

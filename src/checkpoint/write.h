@@ -1,0 +1,27 @@
+// Writes one layer's experts as a checkpoint of each format has them: what the readers are tried
+// on.
+#pragma once
+
+#include "checkpoint/layer.h"
+
+namespace slicecheck::checkpoint {
+
+/// A layer to be written. `names` is an index of projection_names (per-expert formats); its tensors
+/// are dealt to `shards` files, with an index where there is more than one.
+struct WrittenLayer {
+  Format format = Format::modelopt;
+  std::int64_t number = 0;
+  std::size_t names = 0;
+  std::int64_t shards = 1;
+  std::vector<experts::PlainExpert> experts;
+  std::vector<std::array<ProjectionScales, 3>>
+      scales;  // [E], by layout::Projection, as multipliers
+};
+
+/// Writes the files of a checkpoint with this one layer and a config.json into an empty folder.
+/// Scales that are not there are not written; in `fused` a tensor of them is, where expert 0 has
+/// one.
+/// Refuses when: a file cannot be written.
+Reason write_layer(const std::string& folder, const WrittenLayer& layer);
+
+}  // namespace slicecheck::checkpoint
