@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """The kill matrix of a `slicecheck mutants` report as the README's table.
 
-    ci/kill_matrix.py REPORT                  prints the table
-    ci/kill_matrix.py REPORT --write README   puts it between the README's marks
-    ci/kill_matrix.py REPORT --check README   ends with 1 where the README has another
+ci/kill_matrix.py REPORT                  prints the table
+ci/kill_matrix.py REPORT --write README   puts it between the README's marks
+ci/kill_matrix.py REPORT --check README   ends with 1 where the README has another
 """
 
 import argparse

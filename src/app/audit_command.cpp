@@ -137,11 +137,27 @@ void take(const std::string& text, std::vector<AuditFact>& facts) {
   }
 }
 
-/// The expert that a Reason says is missing, where it says one.
-std::vector<std::int64_t> expert_in(const std::string& text) {
-  const std::size_t at = text.rfind(": expert ");
+/// The number behind the last `before` of a text.
+std::optional<std::int64_t> number_behind(const std::string& text, std::string_view before) {
+  const std::size_t at = text.rfind(before);
   if (at == std::string::npos) return {};
-  return {std::strtoll(text.c_str() + at + 9, nullptr, 10)};
+  return std::strtoll(text.c_str() + at + before.size(), nullptr, 10);
+}
+
+/// The experts that a Reason says are missing or too many: one that it names, or those between the
+/// number that is due and the number that the layer holds.
+std::vector<std::int64_t> experts_in(const std::string& text) {
+  constexpr std::size_t listed_max = 1000;
+  if (const auto expert = number_behind(text, ": expert ")) return {*expert};
+  const auto due = number_behind(text, ": is ");
+  const auto held = number_behind(text, " holds ");
+  std::vector<std::int64_t> made;
+  if (!due || !held) return made;
+  for (std::int64_t e = std::min(*due, *held); e < std::max(*due, *held); ++e) {
+    if (made.size() == listed_max) break;
+    made.push_back(e);
+  }
+  return made;
 }
 
 report::Finding absent(std::int64_t layer, const Reason& reason) {
@@ -150,7 +166,7 @@ report::Finding absent(std::int64_t layer, const Reason& reason) {
   made.side = report::Side::checkpoint;
   made.layer = layer;
   made.text = reason.text();
-  made.experts = expert_in(reason.text());
+  made.experts = experts_in(reason.text());
   return made;
 }
 

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <map>
+#include <set>
 #include <tuple>
 
 #include "verify/placement.h"
@@ -65,6 +66,36 @@ bool has(const std::vector<WrongTensor>& wrong, Target target, Kind kind, Cause 
   return found != nullptr && found->causes.has(cause);
 }
 
+// True where a rank behind the first holds the front of the whole w2, as cut by nobody.
+bool is_front(const WrongTensor& one) {
+  return one.target.side == Side::tp && one.target.rank > 0 && one.map.cut == CutWay::flat &&
+         one.map.slice == 0 && one.map.expert == one.target.expert;
+}
+
+// Tensors that were not cut, of which every rank holds the front: w2 by it, on the first rank a
+// flat cut's piece; w13 beside it, whose front is slice 0.
+void join_uncut(std::vector<WrongTensor>& wrong) {
+  std::set<std::pair<Kind, std::int64_t>> uncut;  // w2 and w2_sf, expert
+  std::set<Place> places;
+  for (const WrongTensor& one : wrong) {
+    if (!is_front(one)) continue;
+    uncut.insert({one.target.kind, one.target.expert});
+    places.insert({one.target.rank, one.target.expert});
+  }
+  for (WrongTensor& one : wrong) {
+    if (one.target.side != Side::tp || one.map.slice != 0) continue;
+    const bool w2 = one.causes.has(Cause::flat_cut) && (one.target.rank == 0 || is_front(one)) &&
+                    uncut.contains({one.target.kind, one.target.expert});
+    const bool w13 = layout::is_w13(one.target.kind) && one.causes.has(Cause::wrong_slice) &&
+                     places.contains({one.target.rank, one.target.expert});
+    if (!w2 && !w13) continue;
+    one.causes.remove(Cause::flat_cut);
+    one.causes.remove(Cause::wrong_slice);
+    one.causes.add(Cause::wrong_axis_cut);
+    one.alternatives = Causes{};
+  }
+}
+
 // One mistake shows in several tensors of an expert; what it is called depends on all of them.
 void join_kinds(std::vector<WrongTensor>& wrong) {
   const std::vector<WrongTensor> before = wrong;
@@ -124,8 +155,12 @@ void join_drifts(const Subject& subject, std::vector<WrongTensor>& wrong) {
       ++drifted;
     }
     const bool named = steady && drifted > 0 && 2 * drifted >= slots - 1;
+    // Experts written too close lie over the end of the first one, too.
+    const auto shifted = [&](const WrongTensor& one) {
+      return slot(one) > 0 || (step > 0 && one.first >= one.bytes - step);
+    };
     for (WrongTensor* one : all) {
-      if (named && slot(*one) > 0) {
+      if (named && shifted(*one)) {
         one->causes = Causes{};
         one->causes.add(Cause::expert_offset_drift);
         one->shift = step;
@@ -197,6 +232,7 @@ std::map<std::set<Place>, std::vector<Kind>> by_places(const std::vector<const W
 std::vector<report::Finding> findings(const Subject& subject, const Evidence& evidence) {
   std::vector<WrongTensor> wrong = standing(subject, evidence);
   const Orders orders = orders_of(subject, wrong);
+  join_uncut(wrong);
   join_kinds(wrong);
   join_drifts(subject, wrong);
   name_placement(subject, evidence, orders, wrong);

@@ -66,6 +66,8 @@ bool Judge::other_payload(WrongTensor& made, const Differing& differing) {
       if (seeds.back() != seeds.front()) break;
     }
     if (seeds.size() < 2 || seeds.back() != seeds.front()) continue;
+    // A run of this payload's words that was moved looks like a run of another seed's.
+    if (!tracer_.origins(false, differing.got.data() + offsets.front()).empty()) continue;
     const ByteVector bytes =
         mapped(layer, made.target, map, reference_.seeded(map.expert, seeds.front()));
     std::int64_t given = 0;
@@ -94,6 +96,18 @@ bool Judge::other_payload_scales(WrongTensor& made, const Differing& differing) 
     const std::int64_t g = layout::scale_unit(map.expert, place->projection, *j, data);
     return scale_key_of_unit(load<std::uint32_t>(differing.got.data() + at), g, payload.kind);
   };
+  // A unit of this payload from the same matrix, or a neighbour's, was moved: a run of them looks
+  // like another seed's.
+  const auto moved = [&](const Map& map, std::int64_t at) {
+    const auto place = source_of(layer, made.target, map, at);
+    for (const Origin& one : tracer_.origins(true, differing.got.data() + at)) {
+      if (place && std::abs(one.expert - map.expert) <= 1 &&
+          one.place.projection == place->projection) {
+        return true;
+      }
+    }
+    return false;
+  };
   const std::vector<std::int64_t> offsets = unit_offsets(differing, unit);
   for (const Map& map : maps_of(made.target)) {
     std::vector<std::uint64_t> keys;
@@ -109,6 +123,7 @@ bool Judge::other_payload_scales(WrongTensor& made, const Differing& differing) 
     }
     if (2 * given < made.differing) continue;
     const auto seed = seed_of_scale_key(keys.front(), payload);
+    if (!seed && moved(map, offsets.front())) continue;
     made.map = map;
     made.causes = made.causes.either(causes_of(made.target, map));
     made.causes.add(Cause::payload_of_other_layer);
@@ -168,20 +183,21 @@ bool Judge::drifted(WrongTensor& made, const Differing& differing) {
     const ByteVector bytes = mapped(layer, one, healthy_map(one), reference_.whole(low + e));
     around.bytes.insert(around.bytes.end(), bytes.begin(), bytes.end());
   }
-  const auto accepted = [&](std::int64_t step, const auto& byte_at) {
-    if (step == 0 || 2 * std::abs(step) > made.bytes) return false;
+  std::int64_t best = 0;
+  const auto consider = [&](std::int64_t off, std::int64_t experts, const auto& byte_at) {
+    if (experts < 1 || off % experts != 0) return;
+    const std::int64_t step = off / experts;
+    if (step == 0 || 2 * std::abs(step) > made.bytes) return;
     std::int64_t given = 0;
     for (const std::uint32_t d : differing.at) {
-      given += byte_at(slot * made.bytes + d).value_or(differing.got[d]) == differing.got[d];
+      given += byte_at(slot * made.bytes + d, step).value_or(differing.got[d]) == differing.got[d];
     }
-    if (5 * given < 4 * made.differing) return false;
-    made.causes.add(Cause::expert_offset_drift);
+    if (5 * given < 4 * made.differing || given <= best) return;
+    best = given;
     made.shift = step * slot;
-    made.explained = given;
-    return true;
   };
   constexpr std::int64_t needle = 24;
-  for (int i = 1; i < 8 && slot > 0; ++i) {
+  for (int i = 1; i < 8 && slot > 0 && best < made.differing; ++i) {
     const std::int64_t at = std::min<std::int64_t>(
         differing.at[differing.at.size() * static_cast<std::size_t>(i) / 8], made.bytes - needle);
     if (at < 0) return false;
@@ -191,20 +207,15 @@ bool Judge::drifted(WrongTensor& made, const Differing& differing) {
     const std::int64_t source =
         static_cast<const std::uint8_t*>(hit) - around.bytes.data() + around.from * made.bytes;
     const std::int64_t off = source - slot * made.bytes - at;
-    if (off % slot == 0 && accepted(off / slot, [&](std::int64_t place) {
-          return around.read(slot, place, off / slot);
-        })) {
-      return true;
-    }
+    consider(off, slot, [&](auto place, auto step) { return around.read(slot, place, step); });
     // What was written further apart is found as if read closer together.
-    const std::int64_t expert = source / made.bytes;
-    if (expert > 0 && off % expert == 0 && accepted(off / expert, [&](std::int64_t place) {
-          return around.written(place, -off / expert);
-        })) {
-      return true;
-    }
+    consider(off, source / made.bytes,
+             [&](auto place, auto step) { return around.written(place, -step); });
   }
-  return false;
+  if (best == 0) return false;
+  made.causes.add(Cause::expert_offset_drift);
+  made.explained = best;
+  return true;
 }
 
 // The origin is the map's where a map explains the bytes; else it is traced. A scale's unit alone

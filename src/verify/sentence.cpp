@@ -127,6 +127,18 @@ std::string about_unexplained(const std::vector<const WrongTensor*>& members) {
                      repeats.empty() ? "nowhere" : fmt::format("per {}", fmt::join(repeats, ", ")));
 }
 
+std::string about_axis(const std::vector<const WrongTensor*>& members) {
+  const bool uncut = std::any_of(members.begin(), members.end(), [](const WrongTensor* one) {
+    return one->map.cut != CutWay::other_axis && one->map.slice == 0 && one->target.rank > 0;
+  });
+  return uncut ? "each rank holds the front of what was not cut" : "";
+}
+
+std::string about_drift(const WrongTensor& front) {
+  return fmt::format("each expert is {} bytes further off, {} its place", std::abs(front.shift),
+                     front.shift < 0 ? "behind" : "before");
+}
+
 std::int64_t beside(const std::vector<const WrongTensor*>& members) {
   std::int64_t count = 0;
   for (const WrongTensor* one : members) count += one->beside;
@@ -161,14 +173,15 @@ std::string details(const Subject& subject, Cause cause,
                                : "");
       });
     case Cause::expert_offset_drift:
-      return fmt::format("each expert is {} bytes further off, {} its place", std::abs(front.shift),
-                         front.shift < 0 ? "behind" : "before");
+      return about_drift(front);
     case Cause::payload_of_other_layer:
       return front.seed_known
                  ? fmt::format("their seed is {}, that is layer {} of seed {}", front.seed,
                                (front.seed ^ (subject.payload ? subject.payload->seed : 0)) >> 32,
                                subject.payload ? subject.payload->seed : 0)
                  : "of a seed that their scales alone do not tell";
+    case Cause::wrong_axis_cut:
+      return about_axis(members);
     case Cause::never_written:
       return fmt::format("they are 0x{:02x}, in bytes [{}, {}] of expert {}'s {}", front.value,
                          front.first, front.last, front.target.expert,

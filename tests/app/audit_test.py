@@ -92,9 +92,7 @@ class Audit(program.ProgramTest):
         self.assertEqual([c["layer"] for c in ended.report["checks"]], [1])
         ended = self.local(1, "audit", folder, "--layer", "1-2", "--quiet")
         self.assertEqual([c["layer"] for c in ended.report["checks"]], [1, 2])
-        self.assert_ended(
-            self.local(1, "audit", folder, "--layer", "7", "--quiet"), 2, "unusable"
-        )
+        self.assert_ended(self.local(1, "audit", folder, "--layer", "7", "--quiet"), 2, "unusable")
         self.assert_ended(
             self.local(1, "audit", folder, "--layer", "2-1", "--quiet"), 2, "unusable"
         )
@@ -102,9 +100,7 @@ class Audit(program.ProgramTest):
     def test_scales_that_are_none_are_named(self):
         for value in (0.0, -1.0, float("nan"), float("inf"), 1e-40):
             folder = self.changed(self.scale(".3.down_proj.weight_scale_2", value))
-            self.assert_finding(
-                folder, "scale-not-finite-positive", ["w2.weight_scale_2"], [3]
-            )
+            self.assert_finding(folder, "scale-not-finite-positive", ["w2.weight_scale_2"], [3])
 
     def test_gate_unlike_up_is_named(self):
         def change(tensors):
@@ -129,6 +125,19 @@ class Audit(program.ProgramTest):
 
             folder = self.changed(change)
             self.assert_finding(folder, "block-scale-invalid", ["w1.weight_scale"], [5])
+
+    def test_experts_that_the_config_counts_otherwise_are_named(self):
+        for count, cause, experts in ((8, "expert-missing", [6, 7]), (5, "expert-duplicated", [5])):
+            folder = self.changed(lambda tensors: None)
+            path = folder / "config.json"
+            config = json.loads(path.read_text(encoding="utf-8"))
+            config["num_experts"] = config["num_local_experts"] = count
+            path.chmod(0o644)
+            path.write_text(json.dumps(config), encoding="utf-8")
+            ended = self.local(1, "audit", str(folder), "--layer", "1", "--quiet")
+            self.assertEqual(ended.code, 1, ended.stdout + ended.stderr)
+            found = [(f["cause"], f["experts"]) for f in ended.report["findings"]]
+            self.assertEqual(found, [(cause, experts)])
 
     def test_saturated_block_scales_are_a_warning(self):
         def change(tensors):

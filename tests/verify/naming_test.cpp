@@ -159,7 +159,7 @@ TEST(Naming, mutants_beside_true_stocks_are_called_what_they_are) {
 // Experts written at another stride leave gaps of zeros, or lie over each other.
 TEST(Naming, a_drift_of_what_was_written_is_no_never_written) {
   for (const layout::Kind kind : layout::kinds) {
-    for (const std::int64_t step : {64, 512, 1024}) {
+    for (const std::int64_t step : {64, 512, 1024, 1280}) {
       Mutant mutant;
       mutant.fault = "expert-offset-drift";
       mutant.pattern = std::string(layout::name(kind)) + " by " + std::to_string(step);
@@ -175,6 +175,59 @@ TEST(Naming, a_drift_of_what_was_written_is_no_never_written) {
       named.add(mutant, true);
       named.add(mutant, false);
     }
+  }
+}
+
+// A whole converted expert copied into every rank's room, as far as that goes.
+TEST(Naming, tensors_that_were_not_cut_are_cut_along_the_wrong_axis) {
+  for (const bool all_kinds : {false, true}) {
+    Mutant mutant;
+    mutant.fault = "wrong-axis-cut";
+    mutant.pattern = "not cut";
+    mutant.shape = faults::telling_shapes().front();
+    const std::vector<layout::Kind> w2{layout::Kind::w2, layout::Kind::w2_sf};
+    mutant.plant = [=](Layer& layer) {
+      const faults::Where where{
+          faults::Side::tp, all_kinds ? std::vector<layout::Kind>{} : w2, {2}, {}};
+      for (const faults::Spot& spot : faults::spots(layer, where)) {
+        const ByteVector whole =
+            experts::bytes_of(faults::stock_expert(layer, spot.expert), spot.kind);
+        const MutableBytes room = faults::bytes_at(layer, spot);
+        std::copy_n(whole.begin(), room.size(), room.begin());
+      }
+    };
+    mutant.expected = {{"wrong-axis-cut", faults::Side::tp, {"w2", "w2_sf"}, {2}, {}}};
+    if (all_kinds) {  // the first rank's part of w13 is its front
+      mutant.expected.push_back(
+          {"wrong-axis-cut", faults::Side::tp, {"w13", "w13_sf"}, {2}, {1, 2}});
+    }
+    Named named;
+    named.add(mutant, true);
+    named.add(mutant, false);
+  }
+}
+
+// Experts written too close together: each lies over the end of the one before it.
+TEST(Naming, a_drift_that_writes_over_the_first_expert_is_one_drift) {
+  constexpr std::int64_t step = 64;
+  for (const layout::Kind kind : layout::kinds) {
+    Mutant mutant;
+    mutant.fault = "expert-offset-drift";
+    mutant.pattern = layout::name(kind);
+    mutant.shape = faults::telling_shapes().front();
+    mutant.plant = [kind](Layer& layer) {
+      const MutableBytes all = host_bytes(experts::tensor_of(layer.tps[2], kind));
+      const ByteVector healthy(all.begin(), all.end());
+      const auto each = static_cast<std::ptrdiff_t>(all.size()) / layer.shape.experts;
+      for (std::ptrdiff_t e = 0; e < layer.shape.experts; ++e) {
+        std::copy_n(healthy.begin() + e * each, each, all.begin() + e * (each - step));
+      }
+    };
+    mutant.expected = {
+        {"expert-offset-drift", faults::Side::tp, {std::string(layout::name(kind))}, {}, {2}}};
+    Named named;
+    named.add(mutant, true);
+    named.add(mutant, false);
   }
 }
 
