@@ -3,12 +3,20 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <cmath>
+#include <cstdlib>
 #include <map>
 
 #include "app/models.h"
 
 namespace slicecheck::app {
 namespace {
+
+// The library's ranges let NaN pass.
+std::string not_finite(const std::string& text) {
+  const bool finite = std::isfinite(std::strtod(text.c_str(), nullptr));
+  return finite ? std::string() : fmt::format("{} is not finite", text);
+}
 
 template <typename T>
 auto word_of(const std::map<std::string, T>& words) {
@@ -30,6 +38,7 @@ void add_common(CLI::App& command, Options& options) {
   command.add_option("--report", options.report, "where the JSON report goes")
       ->capture_default_str();
   command.add_option("--seed", options.seed, "of synthetic experts and random layouts")
+      ->check(CLI::NonNegativeNumber)  // else -1 is 2^64 - 1
       ->capture_default_str();
   command.add_flag("--quiet", options.quiet, "print the verdict only");
 }
@@ -63,7 +72,8 @@ void add_experts(CLI::App& command, Options& options) {
 
 void add_rel_l2_max(CLI::App& command, Options& options) {
   command.add_option("--rel-l2-max", options.probe.rel_l2_max, "in place of 3 floors")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::PositiveNumber)
+      ->check(not_finite);
 }
 
 void add_probe(CLI::App& command, Options& options) {
@@ -143,6 +153,7 @@ void add_report(CLI::App& app, Options& options) {
 void add_timeout(CLI::App& command, Options& options) {
   command.add_option("--timeout", options.timeout, "seconds that one case may take")
       ->check(CLI::PositiveNumber)
+      ->check(not_finite)
       ->capture_default_str();
 }
 
@@ -158,7 +169,8 @@ void add_properties(CLI::App& app, Options& options) {
   command.add_option("--cases", asked.cases, "random cases of each law (default: by level)")
       ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
   command.add_option("--seconds", asked.seconds, "end after about as long")
-      ->check(CLI::PositiveNumber);
+      ->check(CLI::PositiveNumber)
+      ->check(not_finite);
   command.add_option("--law", asked.law, "one law, or the laws of a suite");
   command.add_option("--ranks-up-to", asked.ranks_up_to, "ranks of a case (default: the launch's)")
       ->check(CLI::Range(2, 64));

@@ -108,6 +108,7 @@ Result<Shards> Shards::open(const std::string& folder) {
   if (reason) return Reason(fmt::format("{}: {}", shown(index), reason.text()));
   Result<std::string> text = text_of(index, header_bytes_max);
   if (text.reason) return text.reason;
+  made.has_index_ = true;
   reason = made.take_index(*text);
   if (reason) return Reason(fmt::format("{}: {}", shown(index), reason.text()));
   return made;
@@ -174,10 +175,18 @@ Reason Shards::open_shard(Shard& shard) {
   return {};
 }
 
+std::string Shards::place_of_names() const {
+  if (has_index_) {
+    return fmt::format("{}: {}", shown(folder_ + "/" + std::string(index_file)), map_key);
+  }
+  if (shards_.size() != 1) return shown(folder_);
+  return fmt::format("{}: header", shown(folder_ + "/" + shards_.front().file));
+}
+
 Result<Located> Shards::find(std::string_view name) {
   const auto at = names_.find(name);
   if (at == names_.end()) {
-    return Reason(fmt::format("{}: {}: is missing", shown(folder_), in_quotes(name)));
+    return Reason(fmt::format("{}: {}: is missing", place_of_names(), in_quotes(name)));
   }
   Shard& shard = shards_[at->second];
   Reason reason = open_shard(shard);

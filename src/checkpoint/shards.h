@@ -42,7 +42,11 @@ class Shards {
   Reason take_files();
   Reason open_shard(Shard& shard);
 
+  // "FILE: FIELD" that would name a tensor: of the index, or of the one file; else the folder.
+  std::string place_of_names() const;
+
   std::string folder_;
+  bool has_index_ = false;
   std::vector<Shard> shards_;
   std::map<std::string, std::size_t, std::less<>> names_;
 };

@@ -70,6 +70,9 @@ class Refusals(program.ProgramTest):
             ["reshard", "--model", "qwen3-30b", "--hidden", "128"],
             ["reshard", "--engine", "no-such-engine"],
             ["reshard", "--experts", "0"],
+            ["reshard", "--seed", "-1"],
+            ["reshard", "--rel-l2-max", "nan"],
+            ["properties", "--timeout", "nan"],
         ):
             with self.subTest(arguments=arguments):
                 ended = self.mpi(2, *arguments)

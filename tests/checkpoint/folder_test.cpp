@@ -62,6 +62,16 @@ TEST(Shards, an_index_names_files_inside_its_folder) {
   EXPECT_TRUE(outside(outer / "a", "x.safetensors"));
 }
 
+TEST(Shards, a_missing_tensor_is_named_where_it_would_have_stood) {
+  const Folder folder;
+  constexpr std::string_view other = R"({"u":{"dtype":"U8","shape":[1],"data_offsets":[0,1]}})";
+  write_file(folder / "model.safetensors", safetensors(other, 1));
+  EXPECT_NE(lookup(folder).find("/model.safetensors: header: 't': is missing"), std::string::npos);
+  write_file(folder / "model.safetensors.index.json", R"({"weight_map":{}})");
+  EXPECT_NE(lookup(folder).find("/model.safetensors.index.json: weight_map: 't': is missing"),
+            std::string::npos);
+}
+
 TEST(Shards, a_wrong_index_is_named) {
   const Folder folder;
   const auto refusal = [&folder](std::string_view text) {
