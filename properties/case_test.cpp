@@ -10,6 +10,7 @@
 
 #include "group/local/local_group.h"
 #include "properties/corpus.h"
+#include "properties/report/schema.h"
 #include "properties/run/run.h"
 #include "properties/run/watch.h"
 
@@ -17,7 +18,8 @@ namespace slicecheck::properties {
 namespace {
 
 constexpr std::int64_t drawn_cases = 300;
-constexpr Draw draws[] = {Draw::valid, Draw::cut_again, Draw::invalid};
+constexpr Draw draws[] = {Draw::valid,      Draw::cut_again, Draw::routed,    Draw::scaled,
+                          Draw::checkpoint, Draw::invalid,   Draw::misplaced, Draw::planted};
 
 TEST(Drawn, are_cases_that_cut_and_within_the_limits) {
   const Limits limits;
@@ -30,6 +32,14 @@ TEST(Drawn, are_cases_that_cut_and_within_the_limits) {
       EXPECT_EQ(given.shape.slice() % (64 * given.again), 0) << text(given);
       EXPECT_EQ(given.again > 1, draw == Draw::cut_again);
       EXPECT_EQ(given.fault != Fault::none, draw == Draw::invalid) << text(given);
+      EXPECT_EQ(given.placement != Placement::linear, draw == Draw::misplaced) << text(given);
+      EXPECT_EQ(given.plant != 0, draw == Draw::planted) << text(given);
+      EXPECT_TRUE(given.format == Format::modelopt || draw == Draw::checkpoint) << text(given);
+      EXPECT_TRUE(given.scales == Scales::per_expert || draw == Draw::scaled) << text(given);
+      EXPECT_TRUE(given.routes == Routes::covering || draw == Draw::routed) << text(given);
+      if (given.placement == Placement::round_robin) {
+        EXPECT_GE(given.shape.experts_per_rank(), 2);
+      }
       EXPECT_LT(given.fault_rank, given.shape.tp);
     }
   }
@@ -73,6 +83,8 @@ TEST(Saved, cases_shrink_to_the_same_smallest_case) {
     EXPECT_EQ(at.value.shape, (layout::Shape{2, 128, 128 * at.value.again, 2}));
     EXPECT_EQ(at.value.payload.seed, 1U);
     EXPECT_EQ(at.value.fault != Fault::none, draw == Draw::invalid);
+    EXPECT_EQ(at.value.placement != Placement::linear, draw == Draw::misplaced);
+    EXPECT_EQ(at.value.plant != 0, draw == Draw::planted);
   }
 }
 
@@ -108,6 +120,18 @@ TEST(Saved, what_no_case_can_be_is_refused) {
             "3 experts over 2 ranks cannot be run");
   EXPECT_EQ(refusal(sound, "\"rank\":0", "\"rank\":2"),
             "fault_rank or fault_tensor is out of range");
+  EXPECT_EQ(refusal(sound, "\"again\"", "\"placement\":\"other\",\"again\""),
+            "\"other\" is no name that a case may hold");
+  EXPECT_EQ(refusal(sound, "\"again\"", "\"checkpoint\":\"other\",\"again\""),
+            "\"other\" is no name that a case may hold");
+  EXPECT_EQ(refusal(sound, "\"again\"", "\"routes\":\"other\",\"again\""),
+            "\"other\" is no name that a case may hold");
+  EXPECT_EQ(refusal(sound, "\"again\"", "\"scales\":\"other\",\"again\""),
+            "\"other\" is no name that a case may hold");
+  EXPECT_EQ(refusal(sound, "\"again\"", "\"plant\":\"other\",\"again\""),
+            "\"other\" is no name that a case may hold");
+  EXPECT_EQ(refusal(sound, "\"tensor\":0", "\"tensor\":0,\"expert\":2"),
+            "fault_expert is out of range");
   EXPECT_NE(refusal(sound, "\"seed\":1", "\"seed\":\"x\""), "read");
   EXPECT_NE(refusal(sound, "{", "["), "read");
 }
@@ -141,6 +165,45 @@ TEST(Run, ranks_that_drew_different_cases_run_none_and_say_who) {
     EXPECT_EQ(each.cases, 0);
     EXPECT_FALSE(each.passed());
   }
+}
+
+// Each keyword of the schema refuses something: a law that holds reports against it sees as much.
+TEST(Schema, what_does_not_fit_is_refused) {
+  report::Report made;
+  made.command = "reshard";
+  made.checks.resize(1);
+  made.checks[0].id = "shape";
+  made.findings.resize(1);
+  made.findings[0].cause = "unexplained";
+  made.findings[0].text = "one sentence";
+  made.findings[0].first = report::First{0, "w13", 0, 0, 0, 0, "00ff", "ff00", {}, {}, true};
+  made.ranks.resize(1);
+  const std::string text = report::json(made);
+  EXPECT_FALSE(unfit(text)) << unfit(text).text();
+  const std::array<std::array<std::string, 3>, 12> changes{{
+      {"slicecheck-report/1", "slicecheck-report/2", "const"},
+      {"\"reshard\"", "\"resharded\"", "enum"},
+      {"\"exit_code\": 77", "\"exit_code\": 0", "const"},
+      {"\"id\": \"shape\"", "\"id\": \"Shape\"", "pattern"},
+      {"\"compared\": 0", "\"compared\": -1", "minimum"},
+      {"\"compared\": 0", "\"compared\": 0.5", "type"},
+      {"\"explained\": 1.0", "\"explained\": 1.5", "maximum"},
+      {"\"text\": \"one sentence\"", "\"text\": \"\"", "minLength"},
+      {"\"want\": \"00ff\"", "\"want\": \"00f\"", "pattern"},
+      {"\"origin\": \"ambiguous\"", "\"origin\": \"unknown\"", "oneOf"},
+      {"\"cause\": \"unexplained\",", "", "required"},
+      {"\"probes\": []", "\"probes\": [], \"extra\": 1", "additionalProperties"},
+  }};
+  for (const auto& [what, by, keyword] : changes) {
+    std::string other = text;
+    ASSERT_NE(other.find(what), std::string::npos) << what;
+    const Reason reason = unfit(other.replace(other.find(what), what.size(), by));
+    ASSERT_TRUE(reason) << by;
+    EXPECT_NE(reason.text().find("\"" + keyword + "\""), std::string::npos) << reason.text();
+  }
+  made.verdict = report::Verdict::passed;
+  made.checks.clear();
+  EXPECT_TRUE(unfit(report::json(made)));
 }
 
 TEST(Watch, calls_once_when_something_does_not_end) {

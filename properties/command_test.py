@@ -12,6 +12,7 @@ import program  # pylint: disable=wrong-import-position
 PLANTED = os.environ["SLICECHECK_PLANTED_PROGRAM"]
 RESHARD = "Reshard.equals_the_conversion_of_the_slice"
 ROWS = "Rows.shuffle_dest_undoes_shuffle_source"
+CONVERT = "Convert.unconvert_undoes_convert"
 
 
 def law_lines(ended):
@@ -29,7 +30,7 @@ class PropertiesTest(program.ProgramTest):
     def test_every_law_passes_with_all_its_classes(self):
         ended = self.local(4, "properties", "--level", "smoke")
         self.assert_ended(ended, 0, "passed")
-        self.assertGreaterEqual(len(ended.report["checks"]), 19)
+        self.assertGreaterEqual(len(ended.report["checks"]), 37)
         for check in ended.report["checks"]:
             self.assertEqual(check["status"], "passed", check)
             self.assertGreaterEqual(check["compared"], 100)
@@ -70,6 +71,34 @@ class PropertiesTest(program.ProgramTest):
             self.assertEqual(law_lines(ended), law_lines(runs[0]))
             self.assertEqual(ended.report["checks"], runs[0].report["checks"])
 
+    def test_one_seed_says_the_same_of_one_process_and_of_many(self):
+        """Laws that a process tries alone, sound and broken: verdicts, cases, the smallest case."""
+        mistakes = {
+            "": "Convert",
+            "gate and up exchanged one way": CONVERT,
+            "faults said of all experts": "Verify.a_fault_is_found_where_it_was_planted",
+            "shares in percent": "Report",
+        }
+        for mistake, law in mistakes.items():
+            self.plant(mistake)
+            asked = ("properties", "--law", law, "--seed", "5", "--level", "smoke")
+            runs = [
+                launch(ranks, *asked, program=PLANTED)
+                for launch, ranks in (
+                    (self.local, 1),
+                    (self.local, 3),
+                    (self.mpi, 1),
+                    (self.mpi, 4),
+                )
+            ]
+            for ended in runs:
+                if mistake:
+                    self.assert_ended(ended, 1, "failed")
+                else:
+                    self.assert_ended(ended, 0, "passed")
+                self.assertEqual(law_lines(ended), law_lines(runs[0]))
+                self.assertEqual(ended.report["checks"], runs[0].report["checks"])
+
     def test_a_broken_law_is_saved_and_runs_again(self):
         self.plant("runs packed in another order")
         broken = self.mpi(3, "properties", "--law", RESHARD, program=PLANTED)
@@ -109,6 +138,41 @@ class PropertiesTest(program.ProgramTest):
                 self.assertTrue(saved.is_file(), ended.stderr)
                 self.assert_ended(self.local(2, "replay", str(saved)), 0, "passed")
                 saved.unlink()
+
+    def test_a_case_of_one_process_that_throws_breaks_its_law_and_shrinks(self):
+        saved = self.case_file(CONVERT)
+        for launch in (self.local, self.mpi):
+            self.plant("throws alone")
+            ended = launch(2, "properties", "--law", CONVERT, program=PLANTED)
+            self.assert_ended(ended, 1, "failed")
+            self.assertIn("this process has had enough", ended.stdout)
+            shape = json.loads(saved.read_text(encoding="utf-8"))["shape"]
+            self.assertEqual(shape, {"experts": 2, "hidden": 256, "intermediate": 128, "tp": 2})
+            self.assert_ended(self.local(2, "replay", str(saved)), 0, "passed")
+            saved.unlink()
+
+    def test_a_case_of_one_process_that_hangs_ends_in_time_and_is_saved(self):
+        saved = self.case_file(CONVERT)
+        for launch in (self.local, self.mpi):
+            self.plant("hangs alone")
+            ended = launch(2, "properties", "--law", CONVERT, "--timeout", "4", program=PLANTED)
+            self.assert_ended(ended, 4, "hung")
+            self.assertIn("run it again: ", ended.stderr)
+            hidden = json.loads(saved.read_text(encoding="utf-8"))["shape"]["hidden"]
+            self.assertGreater(hidden, 128)
+            self.assertEqual([each.name for each in self.folder.glob("*.part")], [])
+            self.assert_ended(self.local(2, "replay", str(saved)), 0, "passed")
+            saved.unlink()
+
+    def test_no_law_leaves_a_folder_behind(self):
+        os.environ["TMPDIR"] = str(self.folder)
+        self.addCleanup(os.environ.pop, "TMPDIR", None)
+        for mistake, code in (("", 0), ("a bit flipped on the way into a dump", 1)):
+            self.plant(mistake)
+            asked = ("properties", "--law", "Dump", "--level", "smoke")
+            self.assertEqual(self.local(3, *asked, program=PLANTED).code, code)
+            self.assertEqual(self.mpi(3, *asked, program=PLANTED).code, code)
+        self.assertEqual(list(self.folder.glob("slicecheck-law*")), [])
 
     def test_a_case_that_cannot_be_read_is_one_line(self):
         broken = self.folder / "case.json"

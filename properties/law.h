@@ -7,6 +7,7 @@
 #include <string_view>
 #include <vector>
 
+#include "checkpoint/dump.h"
 #include "experts/convert.h"
 #include "experts/payload.h"
 #include "experts/place.h"
@@ -14,8 +15,10 @@
 #include "layout/place.h"
 #include "moe/op.h"
 #include "properties/generators/draw.h"
+#include "report/report.h"
 #include "reshard/probe.h"
 #include "reshard/reshard.h"
+#include "verify/name.h"
 
 namespace slicecheck::properties {
 
@@ -28,6 +31,12 @@ inline void all_gather_of(group::Group& group, std::uint8_t* received, const std
                           std::int64_t block_bytes) {
   group.all_gather(received, sent, block_bytes);
 }
+
+/// A layer of a checkpoint folder.
+struct CheckpointLayer {
+  std::string folder;
+  std::int64_t layer = 0;
+};
 
 /// The functions that the laws are about.
 struct Subject {
@@ -57,6 +66,8 @@ struct Subject {
   void (*decode_row)(const moe::CodeMatrix&, std::int64_t, std::span<float>) = moe::decode_row;
   moe::Quantised (*quantised)(const std::vector<float>&, std::int64_t, float) = moe::quantised;
   moe::Routing (*covering)(const moe::RoutingPlan&) = moe::covering;
+  moe::Routing (*skewed)(const moe::RoutingPlan&) = moe::skewed;
+  moe::Routing (*without)(const moe::RoutingPlan&, std::int64_t, std::int64_t) = moe::without;
   moe::PermutedRows (*fused_rows)(const moe::OpExperts&, std::int64_t, const moe::Quantised&,
                                   const moe::Routing&, const moe::Placement&) = moe::fused_rows;
   moe::RouteRows (*route_rows)(const moe::PermutedRows&) = moe::route_rows;
@@ -68,6 +79,18 @@ struct Subject {
                      std::int64_t) = all_to_all_of;
   void (*all_gather)(group::Group&, std::uint8_t*, const std::uint8_t*,
                      std::int64_t) = all_gather_of;
+  std::vector<report::Finding> (*findings)(const verify::Subject&,
+                                           const verify::Evidence&) = verify::findings;
+  Reason (*write_tp)(const std::string&, std::int64_t,
+                     const experts::TpExperts&) = checkpoint::write_tp;
+  std::string (*report_json)(const report::Report&) = report::json;
+
+  // What the commands do with files; they lie above the laws, so whoever tries laws says them.
+
+  /// What `verify` says of a dump folder, judged by one process.
+  Result<report::Report> (*verified)(const std::string& folder) = nullptr;
+  /// The stock that `reshard` makes of a checkpoint on a rank of `tp`.
+  Result<experts::StockExperts> (*loaded)(const CheckpointLayer& layer, int tp, int rank) = nullptr;
 };
 
 /// One law: where a case breaks it, or nothing. One of the two ways is set.
@@ -91,6 +114,9 @@ std::vector<Law> group_laws();
 std::vector<Law> reshard_laws();
 std::vector<Law> moe_laws();
 std::vector<Law> probe_laws();
+std::vector<Law> fault_laws();
+std::vector<Law> file_laws();
+std::vector<Law> report_laws();
 std::vector<Law> laws();
 
 }  // namespace slicecheck::properties

@@ -4,6 +4,7 @@
 
 #include <cstdlib>
 
+#include "app/subject.h"
 #include "group/local/local_group.h"
 #include "properties/run/run.h"
 
@@ -22,8 +23,9 @@ constexpr std::chrono::seconds wait_limit{60};
 // The outcome on rank 0 of a local group; every rank must have the same.
 Outcome outcome_of(const Law& law, const Plan& plan, int ranks) {
   std::vector<Outcome> all(ranks);
+  const Subject subject = app::with_commands(Subject());
   group::run_local({ranks, wait_limit}, [&](group::Group& world) {
-    all[world.rank()] = run(world, law, plan, Subject());
+    all[world.rank()] = run(world, law, plan, subject);
   });
   for (const Outcome& each : all) EXPECT_EQ(text(each), text(all[0]));
   return all[0];

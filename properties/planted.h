@@ -16,9 +16,11 @@ struct Planted {
   Subject subject;
 };
 
-/// Mistakes of the maps, the moves and the cut; of what ranks do together; of op and probe.
+/// Mistakes of the maps, the moves and the cut; of what ranks do together; of op and probe; of what
+/// lies in files and is said of faults.
 std::vector<Planted> planted_maps();
 std::vector<Planted> planted_groups();
 std::vector<Planted> planted_moe();
+std::vector<Planted> planted_files();
 
 }  // namespace slicecheck::properties

@@ -140,6 +140,22 @@ TpExperts scales_not_compared(const StockExperts& stock, group::Group& group,
   return reshard::reshard_nvfp4(same, group, experts);
 }
 
+TpExperts every_rank_taken_for_linear(const StockExperts& stock, group::Group& group,
+                                      std::int64_t experts) {
+  StockExperts same = stock;
+  same.first_expert = group.rank() * experts / group.size();
+  return reshard::reshard_nvfp4(same, group, experts);
+}
+
+// An expert that is not the next one's neighbour is seen, one that lies on another rank is not.
+TpExperts multiples_taken_for_linear(const StockExperts& stock, group::Group& group,
+                                     std::int64_t experts) {
+  const std::int64_t held = experts / group.size();
+  StockExperts same = stock;
+  if (same.first_expert % held == 0) same.first_expert = group.rank() * held;
+  return reshard::reshard_nvfp4(same, group, experts);
+}
+
 group::Agreed own_reason_only(group::Group& group, const Reason& mine) {
   group::Agreed agreed = group::agree(group, mine);
   if (agreed && mine) agreed.reasons = {{group.rank(), mine}};
@@ -194,6 +210,7 @@ std::vector<Planted> planted_groups() {
   const std::string slices = "equals_the_conversion_of_the_slice";
   const std::string scalars = "scalars_arrive_in_expert_order_with_their_bits";
   const std::string refusals = "a_refusal_is_all_ranks_with_one_sentence";
+  const std::string placements = "experts_that_are_not_linear_are_refused_by_all_ranks";
   return {
       of_reshard("slices sent to the rank before", slices, over<SendOrder>),
       of_reshard("experts received in another order", slices, over<ReceiveOrder>),
@@ -204,6 +221,9 @@ std::vector<Planted> planted_groups() {
       of_reshard("a scalar one ulp more", scalars, one_ulp_more),
       of_reshard("another rank's words", refusals, another_rank_refused),
       of_reshard("global scales not compared", refusals, scales_not_compared),
+      of_reshard("every rank taken for linear", placements, every_rank_taken_for_linear),
+      of_reshard("experts of another rank taken for linear", placements,
+                 multiples_taken_for_linear),
       of_agree("each rank with its own sentence", own_reason_only),
       of_agree("the highest rank's sentence", highest_rank_first),
       of_all_to_all("blocks sent to the rank before", all_to_all_over<SendOrder>),

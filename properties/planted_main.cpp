@@ -31,13 +31,29 @@ TpExperts hangs(const StockExperts& stock, group::Group& group, std::int64_t exp
   return reshard::reshard_nvfp4(stock, group, experts);
 }
 
+// Of one process's laws: no rank waits for another inside the case.
+experts::ConvertedExpert throws_alone(const experts::PlainExpert& plain) {
+  if (plain.widths.hidden > 128) throw std::runtime_error("this process has had enough");
+  return experts::converted(plain);
+}
+
+experts::ConvertedExpert hangs_alone(const experts::PlainExpert& plain) {
+  while (plain.widths.hidden > 128) std::this_thread::sleep_for(std::chrono::seconds(1));
+  return experts::converted(plain);
+}
+
 properties::Subject subject_named(const std::string& name) {
   properties::Subject made;
   if (name == "throws") made.reshard = throws;
   if (name == "returns early") made.reshard = returns_early;
   if (name == "hangs") made.reshard = hangs;
-  if (made.reshard != properties::Subject().reshard || name.empty()) return made;
-  for (const auto& planted : {properties::planted_maps(), properties::planted_groups()}) {
+  if (name == "throws alone") made.converted = throws_alone;
+  if (name == "hangs alone") made.converted = hangs_alone;
+  const properties::Subject right;
+  const bool changed = made.reshard != right.reshard || made.converted != right.converted;
+  if (changed || name.empty()) return made;
+  for (const auto& planted :
+       {properties::planted_maps(), properties::planted_groups(), properties::planted_files()}) {
     for (const properties::Planted& each : planted) {
       if (each.name == name) return each.subject;
     }

@@ -27,6 +27,12 @@ moe::Routing one_expert_forgotten(const moe::RoutingPlan& plan) {
   return made;
 }
 
+moe::Routing all_alike(const moe::RoutingPlan& plan) { return moe::covering(plan); }
+
+moe::Routing nobody_left_out(const moe::RoutingPlan& plan, std::int64_t, std::int64_t) {
+  return moe::covering(plan);
+}
+
 // The gather without the select.
 moe::RouteRows rows_not_selected(const moe::PermutedRows& permuted) {
   moe::PermutedRows clamped = permuted;
@@ -106,6 +112,10 @@ std::vector<Planted> planted_moe() {
               scales_doubled),
       planted("one expert forgotten", "Routing.covering_serves_every_expert", &Subject::covering,
               one_expert_forgotten),
+      planted("skewed routes to all alike", "Routing.routes_go_where_they_must", &Subject::skewed,
+              all_alike),
+      planted("no rank left out", "Routing.routes_go_where_they_must", &Subject::without,
+              nobody_left_out),
       planted("rows not selected", "Permute.route_rows_do_not_depend_on_tile_or_order",
               &Subject::route_rows, rows_not_selected),
       planted("rows of later ranks negated",

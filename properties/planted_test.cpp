@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include "app/subject.h"
 #include "group/local/local_group.h"
 #include "properties/run/run.h"
 
@@ -23,8 +24,9 @@ Plan small_plan() {
 Outcome outcome_of(const Planted& planted, const Plan& plan, int ranks) {
   std::vector<Outcome> all(ranks);
   const Law law = *law_named(planted.law);
+  const Subject subject = app::with_commands(planted.subject);
   group::run_local({ranks, wait_limit}, [&](group::Group& world) {
-    all[world.rank()] = run(world, law, plan, planted.subject);
+    all[world.rank()] = run(world, law, plan, subject);
   });
   for (const Outcome& each : all) EXPECT_EQ(text(each), text(all[0]));
   return all[0];
@@ -55,7 +57,7 @@ TEST_P(PlantedMistakes, shrink_to_the_same_case_on_more_ranks) {
 
 std::vector<Planted> all_planted() {
   std::vector<Planted> all = planted_maps();
-  for (const std::vector<Planted>& more : {planted_groups(), planted_moe()}) {
+  for (const std::vector<Planted>& more : {planted_groups(), planted_moe(), planted_files()}) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;

@@ -17,6 +17,48 @@ constexpr std::array<std::string_view, fault_count> fault_names{
     "hidden-width",   "other-shape",    "other-total", "placement",     "scale-bits", "scale-zero",
     "scale-denormal", "scale-negative", "scale-nan",   "scale-infinite"};
 
+constexpr std::array<std::string_view, placement_count> placement_names{
+    "linear", "permuted", "duplicated", "rank-lies", "round-robin"};
+constexpr std::array<std::string_view, format_count> format_names{"modelopt", "compressed-tensors",
+                                                                  "fused"};
+constexpr std::array<std::string_view, routes_count> routes_names{"covering", "skewed", "without",
+                                                                  "all-to-one"};
+constexpr std::array<std::string_view, scales_count> scales_names{"per-expert", "equal"};
+constexpr std::array<std::string_view, plant_count> plant_names{"none",
+                                                                "gate-up-swapped",
+                                                                "gate-up-concatenated",
+                                                                "rows-not-shuffled",
+                                                                "rows-shuffled-twice",
+                                                                "rows-shuffled-inverse",
+                                                                "rows-shuffled-by-16",
+                                                                "converted-twice",
+                                                                "not-converted",
+                                                                "scales-linear",
+                                                                "scales-interleaved-twice",
+                                                                "scales-8x4",
+                                                                "scale-rows-not-shuffled",
+                                                                "nibbles-swapped",
+                                                                "flat-cut",
+                                                                "cut-before-interleave",
+                                                                "wrong-axis-cut",
+                                                                "wrong-slice/shifted",
+                                                                "wrong-slice/reversed",
+                                                                "wrong-slice/transposed",
+                                                                "permutation-of-other-shape",
+                                                                "never-written",
+                                                                "bit-corruption",
+                                                                "payload-of-other-layer",
+                                                                "unexplained",
+                                                                "expert-mixed",
+                                                                "block-scale-invalid",
+                                                                "reciprocal-scale",
+                                                                "scale-dropped",
+                                                                "scale-not-finite-positive",
+                                                                "stale-derived-scalar",
+                                                                "scalar-rounding",
+                                                                "scalars-misordered",
+                                                                "scalars-not-gathered"};
+
 // 1, 2 and "3+": a map that works for one tile and for two may still mix up the rest.
 std::string counted(std::string_view what, std::int64_t count) {
   return count < 3 ? fmt::format("{} {}", what, count) : fmt::format("{} 3+", what);
@@ -28,6 +70,24 @@ Result<Enum> named(const std::string& text, int count) {
     if (name(static_cast<Enum>(i)) == text) return static_cast<Enum>(i);
   }
   return Reason(fmt::format("\"{}\" is no name that a case may hold", text));
+}
+
+// A member that stands in a case only where it is not its enum's first.
+template <typename Enum>
+Reason take(const ordered_json& from, const char* member, int count, Enum& into) {
+  const Result<Enum> made = named<Enum>(from.value(member, std::string(name(Enum()))), count);
+  if (!made.reason) into = *made;
+  return made.reason;
+}
+
+Reason take_plant(const ordered_json& from, std::int64_t& plant) {
+  const std::string text = from.value("plant", std::string(plant_names[0]));
+  const auto at = std::find(plant_names.begin(), plant_names.end(), text);
+  if (at == plant_names.end()) {
+    return Reason(fmt::format("\"{}\" is no name that a case may hold", text));
+  }
+  plant = at - plant_names.begin();
+  return {};
 }
 
 // What a reader can trust afterwards: every number positive and small enough to run.
@@ -49,6 +109,9 @@ Reason out_of_range(const Case& given) {
   if (given.fault_rank < 0 || given.fault_rank >= shape.tp || given.fault_tensor < 0) {
     return Reason("fault_rank or fault_tensor is out of range");
   }
+  if (given.fault_expert < 0 || given.fault_expert >= shape.experts) {
+    return Reason("fault_expert is out of range");
+  }
   return {};
 }
 
@@ -68,6 +131,13 @@ Result<SavedCase> read(const ordered_json& from) {
   given.fault = *fault;
   given.fault_rank = from.at("fault").at("rank");
   given.fault_tensor = from.at("fault").at("tensor");
+  given.fault_expert = from.at("fault").value("expert", std::int64_t{0});
+  Reason unnamed = take(from, "placement", placement_count, given.placement);
+  if (!unnamed) unnamed = take(from, "checkpoint", format_count, given.format);
+  if (!unnamed) unnamed = take(from, "routes", routes_count, given.routes);
+  if (!unnamed) unnamed = take(from, "scales", scales_count, given.scales);
+  if (!unnamed) unnamed = take_plant(from, given.plant);
+  if (unnamed) return unnamed;
   if (Reason reason = out_of_range(given)) return reason;
   return saved;
 }
@@ -75,6 +145,13 @@ Result<SavedCase> read(const ordered_json& from) {
 }  // namespace
 
 std::string_view name(Fault fault) { return fault_names[static_cast<std::size_t>(fault)]; }
+std::string_view name(Placement placement) {
+  return placement_names[static_cast<std::size_t>(placement)];
+}
+std::string_view name(Format format) { return format_names[static_cast<std::size_t>(format)]; }
+std::string_view name(Routes routes) { return routes_names[static_cast<std::size_t>(routes)]; }
+std::string_view name(Scales scales) { return scales_names[static_cast<std::size_t>(scales)]; }
+std::string_view plant_name(std::int64_t plant) { return plant_names.at(plant); }
 
 std::string json(const SavedCase& saved) {
   const Case& given = saved.given;
@@ -89,6 +166,12 @@ std::string json(const SavedCase& saved) {
   made["again"] = given.again;
   made["fault"] = {
       {"what", name(given.fault)}, {"rank", given.fault_rank}, {"tensor", given.fault_tensor}};
+  if (given.fault_expert != 0) made["fault"]["expert"] = given.fault_expert;
+  if (given.placement != Placement::linear) made["placement"] = name(given.placement);
+  if (given.format != Format::modelopt) made["checkpoint"] = name(given.format);
+  if (given.routes != Routes::covering) made["routes"] = name(given.routes);
+  if (given.scales != Scales::per_expert) made["scales"] = name(given.scales);
+  if (given.plant != 0) made["plant"] = plant_name(given.plant);
   return made.dump();
 }
 
@@ -110,6 +193,17 @@ std::string text(const Case& given) {
     made += fmt::format(", fault {} on rank {} at tensor {}", name(given.fault), given.fault_rank,
                         given.fault_tensor);
   }
+  if (given.placement != Placement::linear) {
+    made += fmt::format(", placement {} by rank {}", name(given.placement), given.fault_rank);
+  }
+  if (given.format != Format::modelopt) made += fmt::format(", checkpoint {}", name(given.format));
+  if (given.routes != Routes::covering) made += fmt::format(", routes {}", name(given.routes));
+  if (given.scales != Scales::per_expert) made += fmt::format(", scales {}", name(given.scales));
+  if (given.plant != 0) {
+    made +=
+        fmt::format(", {} planted on rank {} at tensor {} of expert {}", plant_name(given.plant),
+                    given.fault_rank, given.fault_tensor, given.fault_expert);
+  }
   return made;
 }
 
@@ -129,9 +223,19 @@ std::string class_of(const Case& given, Dimension dimension) {
     case Dimension::again:
       return fmt::format("again {}", given.again);
     case Dimension::fault:
+      return std::string(name(given.fault));
+    case Dimension::placement:
+      return std::string(name(given.placement));
+    case Dimension::format:
+      return std::string(name(given.format));
+    case Dimension::routes:
+      return std::string(name(given.routes));
+    case Dimension::scales:
+      return std::string(name(given.scales));
+    case Dimension::plant:
       break;
   }
-  return std::string(name(given.fault));
+  return std::string(plant_name(given.plant));
 }
 
 std::vector<std::string> classes(Dimension dimension, const Limits& limits) {
@@ -162,6 +266,21 @@ std::vector<std::string> classes(Dimension dimension, const Limits& limits) {
       break;
     case Dimension::fault:
       for (int i = 1; i < fault_count; ++i) made.emplace_back(name(static_cast<Fault>(i)));
+      break;
+    case Dimension::placement:
+      made.assign(placement_names.begin() + 1, placement_names.end());
+      break;
+    case Dimension::format:
+      made.assign(format_names.begin(), format_names.end());
+      break;
+    case Dimension::routes:
+      made.assign(routes_names.begin(), routes_names.end());
+      break;
+    case Dimension::scales:
+      made.assign(scales_names.begin(), scales_names.end());
+      break;
+    case Dimension::plant:
+      made.assign(plant_names.begin() + 1, plant_names.end());
       break;
   }
   return made;

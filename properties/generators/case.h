@@ -36,6 +36,37 @@ inline constexpr int fault_count = 16;
 
 std::string_view name(Fault fault);
 
+/// Where the experts of a case lie. The generator of misplaced cases draws any but `linear`.
+enum class Placement {
+  linear,       // rank r holds experts [r Er, (r + 1) Er)
+  permuted,     // the last expert first
+  duplicated,   // a slot holds another slot's expert, whose own stays: one twice, one by nobody
+  rank_lies,    // a rank declares another first expert than the one that it holds
+  round_robin,  // rank r holds experts r, r + n, ...; Er is 2 or more, else it is linear
+};
+inline constexpr int placement_count = 5;
+std::string_view name(Placement placement);
+
+/// How the checkpoint of a case keeps its experts.
+enum class Format { modelopt, compressed_tensors, fused };
+inline constexpr int format_count = 3;
+std::string_view name(Format format);
+
+/// Which experts the tokens of a case go to: all alike, each expert half as often as the one
+/// before, none to those of one rank, all to one.
+enum class Routes { covering, skewed, without, all_to_one };
+inline constexpr int routes_count = 4;
+std::string_view name(Routes routes);
+
+/// The scalars of a case's experts: each expert's own, or one expert's for all.
+enum class Scales { per_expert, equal };
+inline constexpr int scales_count = 2;
+std::string_view name(Scales scales);
+
+/// What is planted in the sound layer of a case: a fault of the catalogue, or nothing (0).
+inline constexpr int plant_count = 34;
+std::string_view plant_name(std::int64_t plant);
+
 /// One random layout. `again` divides each slice once more: I' is a multiple of 64 again.
 struct Case {
   layout::Shape shape{2, 128, 128, 2};
@@ -44,6 +75,12 @@ struct Case {
   Fault fault = Fault::none;
   std::int64_t fault_rank = 0;    // of the ranks [0, tp)
   std::int64_t fault_tensor = 0;  // which tensor of the stock, counted round
+  std::int64_t fault_expert = 0;  // which expert, counted round
+  Placement placement = Placement::linear;
+  Format format = Format::modelopt;
+  Routes routes = Routes::covering;
+  Scales scales = Scales::per_expert;
+  std::int64_t plant = 0;
   bool operator==(const Case&) const = default;
 };
 
@@ -64,7 +101,20 @@ Result<SavedCase> parsed(std::string_view text);
 std::string text(const Case& given);
 
 /// What of a case a law must meet in every class before it counts as passed.
-enum class Dimension { tp, hidden_tiles, slice_tiles, experts_per_rank, payload, again, fault };
+enum class Dimension {
+  tp,
+  hidden_tiles,
+  slice_tiles,
+  experts_per_rank,
+  payload,
+  again,
+  fault,
+  placement,
+  format,
+  routes,
+  scales,
+  plant
+};
 
 /// The class of a case along a dimension, as "tp 2" or "H tiles 3+".
 std::string class_of(const Case& given, Dimension dimension);

@@ -10,9 +10,10 @@
 
 namespace slicecheck::properties {
 
-/// Which generator a law draws from: valid cases, valid ones whose slices are cut again, or invalid
-/// ones.
-enum class Draw { valid, cut_again, invalid };
+/// Which generator a law draws from. Valid cases: plain ones, with slices that are cut again, with
+/// routes, with equal scales or not, with a checkpoint. Invalid ones: of an input that must be
+/// refused, with experts elsewhere, with a fault planted in a sound layer.
+enum class Draw { valid, cut_again, routed, scaled, checkpoint, invalid, misplaced, planted };
 
 /// A case and its way to smaller ones: each call of `next_smaller` gives the next candidate, null
 /// at the end. Candidates depend on the case alone, so every rank meets the same ones.

@@ -78,6 +78,67 @@ Reason covering_serves_every_expert(const Case& given, const Subject& subject) {
   return reason;
 }
 
+// The routes of each expert.
+std::vector<std::int64_t> routes_an_expert(const moe::Routing& routing, std::int64_t experts) {
+  std::vector<std::int64_t> made(experts);
+  for (const std::int32_t expert : routing.experts) ++made[expert];
+  return made;
+}
+
+// Experts [first, last) have other counts than about as many routes each as the others of them.
+Reason unequal_counts(const std::vector<std::int64_t>& counts, std::int64_t first,
+                      std::int64_t last) {
+  const auto [least, most] = std::minmax_element(counts.begin() + first, counts.begin() + last);
+  if (first == last || *most - *least <= 1) return {};
+  return Reason(
+      fmt::format("experts have {} to {} routes, expected one more at most", *least, *most));
+}
+
+// Half of the routes to one expert (or 2/3 of them, of two experts): 5 standard deviations.
+Reason not_skewed(const moe::Routing& routing, std::int64_t experts) {
+  const std::vector<std::int64_t> counts = routes_an_expert(routing, experts);
+  const std::int64_t most = *std::max_element(counts.begin(), counts.end());
+  if (20 * most >= 7 * routing.routes() && 20 * most <= 17 * routing.routes()) return {};
+  return Reason(
+      fmt::format("{} of {} routes go to one expert, expected about half", most, routing.routes()));
+}
+
+Reason serves_without(const Case& given, const Subject& subject) {
+  const std::int64_t held = given.shape.experts_per_rank();
+  const std::int64_t first = unserving_rank(given) * held;
+  const std::int64_t all = given.shape.experts;
+  const moe::RoutingPlan plan{all, 96, std::min<std::int64_t>(3, all - held), given.payload.seed};
+  const moe::Routing made = subject.without(plan, first, held);
+  Reason reason = moe::unroutable(made, all);
+  if (reason) return reason;
+  std::vector<std::int64_t> counts = routes_an_expert(made, all);
+  for (std::int64_t e = first; e < first + held; ++e) {
+    if (counts[e] != 0) return Reason(fmt::format("expert {} has {} routes", e, counts[e]));
+  }
+  counts.erase(counts.begin() + first, counts.begin() + first + held);
+  return unequal_counts(counts, 0, std::ssize(counts));
+}
+
+// What each kind of routes is for: all experts alike, one far ahead, one rank without, one alone.
+Reason routes_go_where_they_must(const Case& given, const Subject& subject) {
+  const std::int64_t all = given.shape.experts;
+  if (given.routes == Routes::without) return serves_without(given, subject);
+  if (given.routes == Routes::skewed) {
+    const moe::Routing made = subject.skewed({all, 256, 1, given.payload.seed});
+    Reason reason = moe::unroutable(made, all);
+    return reason ? reason : not_skewed(made, all);
+  }
+  const moe::Routing made = any_routing(given, subject);
+  Reason reason = moe::unroutable(made, all);
+  if (reason) return reason;
+  const std::vector<std::int64_t> counts = routes_an_expert(made, all);
+  if (given.routes == Routes::covering) return unequal_counts(counts, 0, all);
+  const std::int64_t chosen = chosen_expert(given);
+  if (counts[chosen] == made.routes()) return {};
+  return Reason(
+      fmt::format("expert {} has {} of {} routes", chosen, counts[chosen], made.routes()));
+}
+
 Reason different_rows(const moe::RouteRows& got, const moe::RouteRows& due) {
   if (got.local != due.local) return Reason("other routes are local");
   for (std::int64_t i = 0; i < std::ssize(due.rows); ++i) {
@@ -95,10 +156,10 @@ struct StockRows {
   moe::Routing routing;
   moe::Quantised hidden;
 
-  explicit StockRows(const Case& given)
+  StockRows(const Case& given, const Subject& subject)
       : stock(experts::payload_stock(numbers_of(given, PayloadKind::numeric, 0), given.shape,
                                      given.shape.tp - 1)),
-        routing(any_routing(given)),
+        routing(any_routing(given, subject)),
         hidden(hidden_of(given, routing)) {}
 
   moe::RouteRows rows(const Case& given, const Subject& subject,
@@ -109,7 +170,7 @@ struct StockRows {
 };
 
 Reason route_rows_do_not_depend_on_tile_or_order(const Case& given, const Subject& subject) {
-  const StockRows made(given);
+  const StockRows made(given, subject);
   const moe::RouteRows due = made.rows(given, subject, {8, 1});
   for (std::int64_t i = 0; i < due.routes(); ++i) {
     for (std::int64_t h = 0; h < due.hidden && due.local[i] == 0; ++h) {
@@ -125,7 +186,7 @@ Reason route_rows_do_not_depend_on_tile_or_order(const Case& given, const Subjec
 
 Reason ep_rows_equal_tp_rows_within_the_floor(const Case& given, const Subject& subject) {
   const Layer layer = layer_of(numbers_of(given, PayloadKind::numeric, 0), given.shape);
-  const moe::Routing routing = any_routing(given);
+  const moe::Routing routing = any_routing(given, subject);
   const reshard::Judged made =
       reshard::judged(norms_of(subject, rows_of(given, subject, layer, routing)), routing, {});
   if (!made.route_faults.empty()) return Reason(made.route_faults[0].text);
@@ -138,8 +199,8 @@ Reason ep_rows_equal_tp_rows_within_the_floor(const Case& given, const Subject& 
 
 // Token t of the permuted probe is token order[t] of the first one.
 Reason permuting_tokens_permutes_rows(const Case& given, const Subject& subject) {
-  const StockRows first(given);
-  StockRows second(given);
+  const StockRows first(given, subject);
+  StockRows second(given, subject);
   const std::int64_t top_k = first.routing.top_k;
   const std::vector<std::int64_t> order = moe::shuffled(first.routing.tokens, given.payload.seed);
   moe::RouteRows due = first.rows(given, subject, {8, 1});
@@ -161,7 +222,7 @@ Reason permuting_tokens_permutes_rows(const Case& given, const Subject& subject)
 }
 
 Reason scaling_g2_alphas_scales_rows(const Case& given, const Subject& subject) {
-  const StockRows made(given);
+  const StockRows made(given, subject);
   moe::RouteRows due = made.rows(given, subject, {8, 1});
   const int power = static_cast<int>(given.payload.seed % 9) - 4;
   for (std::uint16_t& x : due.rows) {
@@ -179,6 +240,7 @@ Reason scaling_g2_alphas_scales_rows(const Case& given, const Subject& subject) 
 std::vector<Law> moe_laws() {
   using enum Dimension;
   const std::vector<Dimension> all{tp, hidden_tiles, slice_tiles, experts_per_rank};
+  const std::vector<Dimension> routed{tp, hidden_tiles, slice_tiles, experts_per_rank, routes};
   return {
       {"Decode.a_row_is_codes_times_the_scales_of_sf_offset", Draw::valid, all,
        a_row_is_codes_times_scales},
@@ -190,12 +252,16 @@ std::vector<Law> moe_laws() {
        Draw::valid,
        {tp, experts_per_rank},
        covering_serves_every_expert},
-      {"Permute.route_rows_do_not_depend_on_tile_or_order", Draw::valid, all,
+      {"Routing.routes_go_where_they_must",
+       Draw::routed,
+       {tp, experts_per_rank, routes},
+       routes_go_where_they_must},
+      {"Permute.route_rows_do_not_depend_on_tile_or_order", Draw::routed, routed,
        route_rows_do_not_depend_on_tile_or_order},
-      {"Op.ep_rows_summed_over_ranks_equal_tp_rows_within_the_floor", Draw::valid, all,
+      {"Op.ep_rows_summed_over_ranks_equal_tp_rows_within_the_floor", Draw::routed, routed,
        ep_rows_equal_tp_rows_within_the_floor},
-      {"Op.permuting_tokens_permutes_rows", Draw::valid, all, permuting_tokens_permutes_rows},
-      {"Op.scaling_g2_alphas_by_a_power_of_two_scales_rows", Draw::valid, all,
+      {"Op.permuting_tokens_permutes_rows", Draw::routed, routed, permuting_tokens_permutes_rows},
+      {"Op.scaling_g2_alphas_by_a_power_of_two_scales_rows", Draw::routed, routed,
        scaling_g2_alphas_scales_rows},
   };
 }

@@ -27,18 +27,29 @@ layout::Payload numbers_of(const Case& given, layout::PayloadKind kind, std::int
   return {kind, given.payload.seed, round};
 }
 
-moe::Routing any_routing(const Case& given) {
+moe::Routing any_routing(const Case& given, const Subject& subject) {
   moe::RoutingPlan plan = plan_of(given);
   const std::int64_t held = given.shape.experts_per_rank();
-  switch (given.payload.seed % 3) {
-    case 0:
-      return moe::skewed(plan);
-    case 1:
+  switch (given.routes) {
+    case Routes::skewed:
+      return subject.skewed(plan);
+    case Routes::without:
       plan.top_k = std::min(plan.top_k, plan.experts - held);
-      return moe::without(plan, 0, held);
-    default:
-      return moe::covering(plan);
+      return subject.without(plan, unserving_rank(given) * held, held);
+    case Routes::all_to_one:
+      return moe::all_to_one(plan.tokens, static_cast<std::int32_t>(chosen_expert(given)));
+    case Routes::covering:
+      break;
   }
+  return subject.covering(plan);
+}
+
+std::int64_t unserving_rank(const Case& given) {
+  return static_cast<std::int64_t>(given.payload.seed % given.shape.tp);
+}
+
+std::int64_t chosen_expert(const Case& given) {
+  return static_cast<std::int64_t>(given.payload.seed % given.shape.experts);
 }
 
 moe::Routing full_routing(const Case& given, const Subject& subject) {

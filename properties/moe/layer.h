@@ -18,8 +18,11 @@ Layer layer_of(const layout::Payload& payload, const layout::Shape& shape);
 /// The case's payload as a kind that has numbers.
 layout::Payload numbers_of(const Case& given, layout::PayloadKind kind, std::int64_t round);
 
-/// 4 routes or more for every expert, or skewed ones, or none for rank 0's, by the seed.
-moe::Routing any_routing(const Case& given);
+/// The case's routes: 4 or more for every expert, skewed ones, none to the experts of
+/// unserving_rank(), or all to chosen_expert().
+moe::Routing any_routing(const Case& given, const Subject& subject);
+std::int64_t unserving_rank(const Case& given);
+std::int64_t chosen_expert(const Case& given);
 
 /// 4 routes or more for every expert.
 moe::Routing full_routing(const Case& given, const Subject& subject);

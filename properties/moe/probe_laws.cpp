@@ -152,7 +152,7 @@ reshard::ProbeRows placed_rows(const Case& given, const Subject& subject, std::i
   const layout::Payload payload = numbers_of(given, PayloadKind::numeric, 0);
   const experts::StockExperts stock = experts::payload_stock(payload, given.shape, rank);
   const experts::TpExperts tp = experts::payload_tp(payload, given.shape, rank);
-  const moe::Routing routing = any_routing(given);
+  const moe::Routing routing = any_routing(given, subject);
   const moe::Quantised hidden = hidden_of(given, routing);
   const std::int64_t all = given.shape.experts;
   return {subject.fused_rows(moe::op_experts(stock), all, hidden, routing, placement),
@@ -190,8 +190,8 @@ std::vector<Law> probe_laws() {
        {tp, hidden_tiles},
        floor_is_what_roundings_make},
       {"Probe.rel_l2_does_not_depend_on_padding_tile_order_or_rank",
-       Draw::valid,
-       {tp},
+       Draw::routed,
+       {tp, routes},
        nullptr,
        rel_l2_does_not_depend},
   };

@@ -78,7 +78,8 @@ Reason not_the_conversion_of_the_slice(const Case& given, const Subject& subject
 
 // Any finite positive normal number, by expert and scalar: the exponent is not 0 or 255.
 float any_scalar(const Case& given, std::int64_t expert, std::int64_t j) {
-  const std::uint64_t key = layout::word_key(given.payload.seed, expert, 7);
+  const std::int64_t whose = given.scales == Scales::equal ? 0 : expert;
+  const std::uint64_t key = layout::word_key(given.payload.seed, whose, 7);
   const auto bits = static_cast<std::uint32_t>(layout::weight_word(key, 16 + j));
   return std::bit_cast<float>((1 + (bits >> 23) % 254) << 23 | (bits & 0x7FFFFF));
 }
@@ -129,6 +130,35 @@ Reason not_refused_alike(const Case& given, const Subject& subject, group::Group
                             due, due_name(given)));
 }
 
+// The lowest rank that does not hold its linear share, in its words, and how many more there are.
+std::string due_refusal(const Case& given) {
+  const std::int64_t held = given.shape.experts_per_rank();
+  std::string made;
+  std::int64_t more = 0;
+  for (std::int64_t rank = 0; rank < given.shape.tp; ++rank) {
+    const std::int64_t first = misplaced_first(given, rank);
+    if (first == rank * held) continue;
+    if (made.empty()) {
+      made = fmt::format("{}: rank {} holds experts from {}, not {} (linear placement)",
+                         reshard::refusal, rank, first, rank * held);
+    } else {
+      ++more;
+    }
+  }
+  if (more == 0) return made;
+  return made + fmt::format(", and {} more rank{}", more, more == 1 ? "" : "s");
+}
+
+// Every rank is told the whole sentence, none goes on; and where nobody is misplaced, all do.
+Reason misplaced_not_refused(const Case& given, const Subject& subject, group::Group& group) {
+  const Given mine = misplaced_to(given, group.rank());
+  const Result<TpExperts> tp = resharded(mine.stock, mine.experts, subject, group);
+  const std::string due = due_refusal(given);
+  const std::string said = tp.reason ? tp.reason.text() : "";
+  if (said == due) return {};
+  return Reason(fmt::format("rank {} says \"{}\", expected \"{}\"", group.rank(), said, due));
+}
+
 }  // namespace
 
 std::vector<Law> reshard_laws() {
@@ -140,8 +170,8 @@ std::vector<Law> reshard_laws() {
        nullptr,
        not_the_conversion_of_the_slice},
       {"Reshard.scalars_arrive_in_expert_order_with_their_bits",
-       Draw::valid,
-       {tp, experts_per_rank},
+       Draw::scaled,
+       {tp, experts_per_rank, scales},
        nullptr,
        scalars_not_in_expert_order},
       {"Reshard.a_refusal_is_all_ranks_with_one_sentence",
@@ -149,6 +179,11 @@ std::vector<Law> reshard_laws() {
        {tp, fault},
        nullptr,
        not_refused_alike},
+      {"Reshard.experts_that_are_not_linear_are_refused_by_all_ranks",
+       Draw::misplaced,
+       {tp, placement},
+       nullptr,
+       misplaced_not_refused},
   };
 }
 

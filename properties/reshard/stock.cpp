@@ -185,6 +185,36 @@ Given given_to(const Case& given, std::int64_t rank) {
   return {experts::stock_of(shape, scalars, rank * held), shape.experts};
 }
 
+std::int64_t misplaced_first(const Case& given, std::int64_t rank) {
+  const std::int64_t tp = given.shape.tp;
+  const std::int64_t held = given.shape.experts_per_rank();
+  const bool faulty = rank == given.fault_rank;
+  switch (given.placement) {
+    case Placement::round_robin:
+      return rank;
+    case Placement::permuted:
+      return (tp - 1 - rank) * held;
+    case Placement::duplicated:
+      return (faulty ? (rank + 1) % tp : rank) * held;
+    case Placement::rank_lies:
+      return rank * held + (faulty ? 1 : 0);
+    case Placement::linear:
+      break;
+  }
+  return rank * held;
+}
+
+Given misplaced_to(const Case& given, std::int64_t rank) {
+  const std::int64_t held = given.shape.experts_per_rank();
+  const std::int64_t first = misplaced_first(given, rank);
+  const bool whole =
+      given.placement == Placement::permuted || given.placement == Placement::duplicated;
+  Given made{experts::payload_stock(given.payload, given.shape, whole ? first / held : rank),
+             given.shape.experts};
+  made.stock.first_expert = first;
+  return made;
+}
+
 std::string due_sentence(const Case& given) {
   const Shape& shape = given.shape;
   const Shape wrong = shape_of_fault(given);

@@ -27,4 +27,12 @@ std::string due_sentence(const Case& given);
 /// rank sees by itself.
 std::string due_name(const Case& given);
 
+/// The first expert that rank `rank` holds, and says that it holds, in a misplaced case: every rank
+/// the first of a round, or of the rank that mirrors it; the rank of the fault that of the next
+/// one, or one beyond its own.
+std::int64_t misplaced_first(const Case& given, std::int64_t rank);
+
+/// What rank `rank` brings in a misplaced case: the experts that it says it holds.
+Given misplaced_to(const Case& given, std::int64_t rank);
+
 }  // namespace slicecheck::properties

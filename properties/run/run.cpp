@@ -47,10 +47,12 @@ class Trial {
     std::int64_t number = together ? 0 : world_.rank();
     Reason mine;
     while (number < std::ssize(cases)) {
-      mine = together ? judged_together(cases[number]) : law_.broken(cases[number], subject_);
+      mine = together ? judged_together(cases[number]) : judged_alone(cases[number]);
       if (mine) break;
       number += step;
     }
+    // Whoever waits for the others' cases has none that could hang.
+    if (!together && in_flight_) in_flight_(nullptr);
     const std::int64_t first = world_.least(std::min(number, std::ssize(cases)));
     if (first == std::ssize(cases)) return {};
     return agreed(first, number == first ? mine : Reason());
@@ -79,10 +81,24 @@ class Trial {
     return {};
   }
 
-  Reason judged_together(const Case& given) {
-    const auto size = static_cast<int>(given.shape.tp);
+  void begin(const Case& given) {
     const SavedCase saved{std::string(law_.name), given};
     if (in_flight_) in_flight_(&saved);
+  }
+
+  // A case of one process that throws breaks its law like any other, and shrinks.
+  Reason judged_alone(const Case& given) {
+    begin(given);
+    try {
+      return law_.broken(given, subject_);
+    } catch (const std::exception& thrown) {
+      return Reason(fmt::format("an exception: {}", thrown.what()));
+    }
+  }
+
+  Reason judged_together(const Case& given) {
+    const auto size = static_cast<int>(given.shape.tp);
+    begin(given);
     std::unique_ptr<group::Group>& part = parts_[size];
     if (!part) part = world_.split(world_.rank() < size ? 0 : 1);
     if (world_.rank() >= size) return {};
@@ -254,8 +270,8 @@ std::string text(const Outcome& outcome) {
 
 std::vector<Law> laws() {
   std::vector<Law> all = layout_laws();
-  for (const std::vector<Law>& more :
-       {experts_laws(), group_laws(), reshard_laws(), moe_laws(), probe_laws()}) {
+  for (const std::vector<Law>& more : {experts_laws(), group_laws(), reshard_laws(), moe_laws(),
+                                       probe_laws(), fault_laws(), file_laws(), report_laws()}) {
     all.insert(all.end(), more.begin(), more.end());
   }
   return all;

@@ -46,8 +46,8 @@ struct Outcome {
   bool passed() const { return cases > 0 && missed.empty() && !broken; }
 };
 
-/// Told on each rank of each case of ranks together before it runs, and with nothing when the law
-/// has ended: whoever listens can save the case, and notice when it does not end.
+/// Told on each rank of each case before it runs there, and with nothing when none does any more:
+/// whoever listens can save the case, and notice when it does not end.
 using InFlight = std::function<void(const SavedCase*)>;
 
 /// Tries a law. Collective over `world`; a case of n ranks runs on ranks [0, n) of it, the others

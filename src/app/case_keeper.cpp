@@ -1,6 +1,7 @@
 #include "app/case_keeper.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <cstdio>
 #include <cstdlib>
@@ -43,7 +44,8 @@ CaseKeeper::CaseKeeper(const Context& context)
 
 void CaseKeeper::operator()(const properties::SavedCase* saved) {
   const std::lock_guard lock(mutex_);
-  const bool ended = saves_ && running_ && (saved == nullptr || saved->law != running_->law);
+  const bool ended =
+      saves_ && together_ && running_ && (saved == nullptr || saved->law != running_->law);
   if (ended) std::remove(path_of(*running_).c_str());
   running_.reset();
   if (saved == nullptr) {
@@ -51,8 +53,17 @@ void CaseKeeper::operator()(const properties::SavedCase* saved) {
     return;
   }
   running_ = *saved;
-  if (saves_) write(*saved);
+  if (together(*saved) && saves_) write(*saved);
   watch_.begin();
+}
+
+// Asked for every case, and the same for all of a law.
+bool CaseKeeper::together(const properties::SavedCase& saved) {
+  if (saved.law == law_) return together_;
+  law_ = saved.law;
+  const std::optional<properties::Law> law = properties::law_named(law_);
+  together_ = law.has_value() && law->broken_together != nullptr;
+  return together_;
 }
 
 std::string CaseKeeper::keep(const properties::SavedCase& saved) {
@@ -73,8 +84,13 @@ std::string CaseKeeper::again(const properties::SavedCase& saved) const {
 }
 
 void CaseKeeper::write(const properties::SavedCase& saved) const {
-  std::ofstream file(path_of(saved));
+  // By rename, under a name of this thread's own: ranks may be threads, and late at once.
+  const std::string path = path_of(saved);
+  const std::string temporary = fmt::format("{}.{}.part", path, ::gettid());
+  std::ofstream file(temporary);
   file << properties::json(saved) << "\n";
+  file.close();
+  if (std::rename(temporary.c_str(), path.c_str()) != 0) std::remove(temporary.c_str());
 }
 
 void CaseKeeper::late() {
@@ -82,7 +98,9 @@ void CaseKeeper::late() {
   if (!running_) return;
   const std::string text = fmt::format("no verdict on {} within {} s",
                                        properties::text(running_->given), context_.options.timeout);
-  if (context_.world.rank() == 0) {
+  const bool replayed = context_.options.command == "replay";
+  if (!together_ && !replayed) write(*running_);
+  if (!together_ || context_.world.rank() == 0) {
     const Reason unwritten =
         report::write(hung_report(context_, *running_, text), context_.options.report);
     if (unwritten) fmt::print(stderr, "slicecheck: {}\n", unwritten.text());

@@ -9,9 +9,10 @@
 
 namespace slicecheck::app {
 
-/// Saves each case before it runs (rank 0; not one that is replayed, which stays where it is),
-/// removes it when its law has ended, and ends the process with the code of a hang when a case does
-/// not end within --timeout.
+/// Saves each case of ranks together before it runs (rank 0; not one that is replayed, which stays
+/// where it is) and removes it when its law has ended. Ends the process with the code of a hang
+/// when a case does not end within --timeout; one that a rank tries alone is saved then, by that
+/// rank.
 class CaseKeeper {
  public:
   explicit CaseKeeper(const Context& context);
@@ -26,10 +27,13 @@ class CaseKeeper {
   std::string path_of(const properties::SavedCase& saved) const;
   std::string again(const properties::SavedCase& saved) const;
   void write(const properties::SavedCase& saved) const;
+  bool together(const properties::SavedCase& saved);
   void late();
 
   const Context& context_;
   const bool saves_;
+  std::string law_;        // of the last case
+  bool together_ = false;  // it is one of ranks together
   std::mutex mutex_;
   std::optional<properties::SavedCase> running_;
   properties::Watch watch_;

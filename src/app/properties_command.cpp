@@ -8,6 +8,7 @@
 
 #include "app/case_keeper.h"
 #include "app/command.h"
+#include "app/subject.h"
 #include "group/agree.h"
 #include "properties/corpus.h"
 #include "properties/run/run.h"
@@ -67,7 +68,9 @@ Plan plan_of(const Context& context, const Law& law, double share) {
   if (law.name == reshard_law) {
     plan.cases = context.world.name() == "local" ? size.layouts_local : size.layouts_sent;
   }
-  if (law.draw == properties::Draw::invalid) plan.cases = std::max(plan.cases, 2 * size.cases);
+  const bool many_classes =
+      law.draw == properties::Draw::invalid || law.draw == properties::Draw::planted;
+  if (many_classes) plan.cases = std::max(plan.cases, 2 * size.cases);
   if (asked.cases > 0) plan.cases = asked.cases;
   plan.seconds = share * (asked.seconds > 0 ? asked.seconds : size.seconds);
   plan.limits.layer_bytes = size.layer_bytes;
@@ -154,12 +157,12 @@ report::Report properties_command(Context& context) {
   report::Report mine = part_of(context);
   CaseKeeper keeper(context);
   const std::vector<Law> laws = chosen_laws(context.options.properties.law);
+  const properties::Subject subject = with_commands(context.subject);
   report::Verdict verdict = report::Verdict::not_run;
   for (const Law& law : laws) {
     context.progress.phase(std::string(law.name));
     const Plan plan = plan_of(context, law, 1.0 / static_cast<double>(laws.size()));
-    const Outcome outcome =
-        properties::run(context.world, law, plan, context.subject, std::ref(keeper));
+    const Outcome outcome = properties::run(context.world, law, plan, subject, std::ref(keeper));
     print(context, keeper, outcome);
     add(mine, context, outcome);
     // Cases that held, but not of every kind, show nothing wrong and prove nothing either.
@@ -177,7 +180,7 @@ report::Report replay_command(Context& context) {
   CaseKeeper keeper(context);
   context.progress.phase(saved->law);
   const auto broken =
-      properties::replayed(context.world, *saved, context.subject, std::ref(keeper));
+      properties::replayed(context.world, *saved, with_commands(context.subject), std::ref(keeper));
   group::refuse_together(context.world, broken.reason, "cannot replay");
   Outcome outcome;
   outcome.law = saved->law;

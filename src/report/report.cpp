@@ -95,7 +95,8 @@ Verdict verdict_of(const Report& report) {
 Reason write(const Report& report, const std::string& path) {
   struct ::stat old {};
   const bool in_place = ::stat(path.c_str(), &old) == 0 && !S_ISREG(old.st_mode);
-  const std::string temporary = in_place ? path : fmt::format("{}.{}.part", path, ::getpid());
+  // Of this thread alone: ranks may be threads, and more than one may be the last to speak.
+  const std::string temporary = in_place ? path : fmt::format("{}.{}.part", path, ::gettid());
   const int creation = in_place ? 0 : O_CREAT | O_TRUNC;
   const int file = ::open(temporary.c_str(), O_WRONLY | O_CLOEXEC | creation, 0644);
   if (file < 0) return unwritable(path, errno);

@@ -44,6 +44,7 @@ struct Check {
   std::int64_t differing = 0;
   std::string text;
   Fields figures;
+  bool operator==(const Check&) const = default;
 };
 
 /// A logical place of a byte: projection w1, w2 or w3, global expert, row and column (element) of
@@ -54,6 +55,7 @@ struct Logical {
   std::int64_t row = 0;
   std::int64_t column = 0;
   std::optional<std::uint64_t> seed;
+  bool operator==(const Logical&) const = default;
 };
 
 /// The first wrong place of a finding. `row` and `byte` are the place in the expert's tensor as
@@ -70,6 +72,7 @@ struct First {
   std::optional<Logical> logical;
   std::optional<Logical> origin;
   bool ambiguous = false;  // origin is "ambiguous"
+  bool operator==(const First&) const = default;
 };
 
 enum class Severity { error, warning };
@@ -90,6 +93,7 @@ struct Finding {
   double explained = 1.0;
   std::vector<std::string> also_possible;
   std::optional<First> first;
+  bool operator==(const Finding&) const = default;
 };
 
 struct WorstRoute {
@@ -97,12 +101,14 @@ struct WorstRoute {
   std::int64_t k = 0;
   std::int64_t expert = 0;
   double rel_l2 = 0;
+  bool operator==(const WorstRoute&) const = default;
 };
 
 struct WorstExpert {
   std::int64_t expert = 0;
   double rel_l2 = 0;
   double bound = 0;
+  bool operator==(const WorstExpert&) const = default;
 };
 
 struct Probe {
@@ -113,6 +119,7 @@ struct Probe {
   double bound = 0;
   std::optional<WorstRoute> worst_route;
   std::optional<WorstExpert> worst_expert;
+  bool operator==(const Probe&) const = default;
 };
 
 struct RankEntry {
@@ -122,6 +129,7 @@ struct RankEntry {
   std::string device;
   std::int64_t first_expert = 0;
   Fields more;
+  bool operator==(const RankEntry&) const = default;
 };
 
 struct Run {
@@ -129,6 +137,7 @@ struct Run {
   double seconds = 0;
   std::vector<std::pair<std::string, double>> timings;
   Fields environment;
+  bool operator==(const Run&) const = default;
 };
 
 struct Report {
@@ -140,6 +149,7 @@ struct Report {
   std::vector<Probe> probes;
   std::vector<RankEntry> ranks;
   Run run;
+  bool operator==(const Report&) const = default;
 };
 
 /// What the checks and findings say: failed where a check failed, not-run where none ran.
