@@ -105,6 +105,9 @@ struct Law {
   /// A law of ranks together: what this rank of case.shape.tp found. Collective over the group; no
   /// rank leaves alone, and the verdict of all is agreed by who calls.
   Reason (*broken_together)(const Case&, const Subject&, group::Group&) = nullptr;
+
+  /// Of the cases of a level: less than all where each takes long.
+  std::int64_t cases_percent = 100;
 };
 
 /// The laws of each room, and all of them.

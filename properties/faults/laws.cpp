@@ -162,7 +162,9 @@ std::vector<Law> fault_laws() {
       {"Verify.a_placement_is_named",
        Draw::misplaced,
        {tp, hidden_tiles, slice_tiles, placement},
-       a_placement_is_named},
+       a_placement_is_named,
+       nullptr,
+       60},
   };
 }
 

@@ -182,7 +182,7 @@ std::vector<Law> probe_laws() {
   using enum Dimension;
   const std::vector<Dimension> all{tp, hidden_tiles, slice_tiles, experts_per_rank};
   return {
-      {"Probe.exact_is_zero_over_the_reference_op", Draw::valid, all, exact_is_zero},
+      {"Probe.exact_is_zero_over_the_reference_op", Draw::valid, all, exact_is_zero, nullptr, 60},
       {"Probe.exact_sees_a_moved_tile_or_row_group_of_w13", Draw::valid, all,
        exact_sees_a_moved_tile_or_group},
       {"Probe.floor_is_what_roundings_make",

@@ -71,6 +71,7 @@ Plan plan_of(const Context& context, const Law& law, double share) {
   const bool many_classes =
       law.draw == properties::Draw::invalid || law.draw == properties::Draw::planted;
   if (many_classes) plan.cases = std::max(plan.cases, 2 * size.cases);
+  plan.cases = plan.cases / 100 * law.cases_percent;
   if (asked.cases > 0) plan.cases = asked.cases;
   plan.seconds = share * (asked.seconds > 0 ? asked.seconds : size.seconds);
   plan.limits.layer_bytes = size.layer_bytes;
