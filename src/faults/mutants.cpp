@@ -97,6 +97,7 @@ void Catalogue::add_layout(const LayoutEntry& entry, const layout::Shape& shape,
                            const layout::Payload& payload, const Where& where) {
   if (!visible(entry, shape, where)) return;
   Expected due = expected(called(entry, where), where);
+  due.ranks = unless_all({due.ranks.begin(), due.ranks.end()}, shape.tp);
   if (due.side == Side::stock && !due.experts.empty()) {
     std::set<std::int64_t> holders;
     for (const std::int64_t e : due.experts) holders.insert(e / shape.experts_per_rank());
