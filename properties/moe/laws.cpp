@@ -10,7 +10,6 @@
 namespace slicecheck::properties {
 namespace {
 
-using layout::Kind;
 using layout::PayloadKind;
 
 // Element (row, col) of a converted tensor of one expert, from sf_offset and the formats alone.

@@ -99,7 +99,7 @@ experts::PlainExpert DumpReference::from_stock(std::int64_t expert) {
   const Result<experts::ConvertedExpert> converted =
       stock->expert(expert % held, layout::stock_widths(dump_.manifest.shape));
   if (converted.reason) return none(converted.reason);
-  const experts::PlainExpert plain = experts::unconverted(*converted);
+  experts::PlainExpert plain = experts::unconverted(*converted);
   if (!dump_.shape().data) return plain;
   return with_clean_padding(plain, *dump_.shape().data);
 }

@@ -249,7 +249,7 @@ Result<Config> config_of(const std::string& folder) {
     const Result<std::optional<std::string>> text = text_beside(folder, file);
     if (text.reason) return text.reason;
     if (!*text) continue;
-    const std::string where = shown(folder + "/" + file);
+    const std::string where = shown(fmt::format("{}/{}", folder, file));
     Reason reason = name == main_file ? take_config(**text, where, made)
                                       : take_quantization(**text, where, made);
     if (reason) return Reason(fmt::format("{}: {}", where, reason.text()));

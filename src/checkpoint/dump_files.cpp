@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <bit>
 #include <charconv>
 #include <filesystem>
 
@@ -97,7 +98,7 @@ Result<float> gscale_in(const Safetensors& file, std::string_view name,
   const Result<std::vector<float>> values = floats_in(file, name);
   if (values.reason) return values.reason;
   for (std::size_t e = 1; e < values->size(); ++e) {
-    if (std::memcmp(&(*values)[e], values->data(), sizeof(float)) != 0) {
+    if (std::bit_cast<std::uint32_t>((*values)[e]) != std::bit_cast<std::uint32_t>((*values)[0])) {
       return wrong(file, name, fmt::format("value {} has other bits than value 0", e));
     }
   }

@@ -29,7 +29,7 @@ Reason not_packed(const Located& weight);
 Result<float> value_at(const Located& tensor, std::int64_t index);
 
 /// One tensor a projection and expert (ModelOpt, compressed-tensors).
-Result<Layer> per_expert_layer(Shards& shards, const LayerNames& names, const Config& config);
+Result<Layer> per_expert_layer(Shards& shards, const LayerNames& layer, const Config& config);
 
 /// One tensor for all experts, [E, 2I, H/2] and [E, H, I/2], gate rows first.
 Result<Layer> fused_layer(Shards& shards, const LayerNames& names, const Config& config);

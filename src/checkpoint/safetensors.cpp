@@ -114,7 +114,7 @@ Result<SafetensorsWriter> SafetensorsWriter::create(
   return made;
 }
 
-SafetensorsWriter::SafetensorsWriter(int descriptor, std::string path)
+SafetensorsWriter::SafetensorsWriter(int descriptor, const std::string& path)
     : descriptor_(descriptor), name_(shown(path)) {}
 
 SafetensorsWriter::SafetensorsWriter(SafetensorsWriter&& other) noexcept

@@ -111,7 +111,7 @@ class SafetensorsWriter {
   Reason finish();
 
  private:
-  SafetensorsWriter(int descriptor, std::string path);
+  SafetensorsWriter(int descriptor, const std::string& path);
 
   int descriptor_ = -1;
   std::string name_;

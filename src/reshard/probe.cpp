@@ -184,7 +184,7 @@ Reason unequal(const std::vector<ProbeRows>& ranks) {
   for (std::size_t r = 0; r < ranks.size(); ++r) {
     const Reason reason = unreadable(ranks[r]);
     if (reason) return Reason(fmt::format("rank {}: {}", r, reason.text()), reason.cause());
-    const Reason other =
+    Reason other =
         unequal_to_first(static_cast<int>(r), extents_of(ranks[r]), extents_of(ranks[0]));
     if (other) return other;
   }

@@ -83,8 +83,9 @@ Socket connecting(const std::string& address, int port) {
   sockaddr_in to{};
   to.sin_family = AF_INET;
   to.sin_port = htons(static_cast<std::uint16_t>(port));
-  ::inet_pton(AF_INET, address.c_str(), &to.sin_addr);
-  ::connect(made.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to);
+  if (::inet_pton(AF_INET, address.c_str(), &to.sin_addr) != 1) return Socket(-1);
+  // It is under way, or poll() says why not.
+  static_cast<void>(::connect(made.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to));
   return made;
 }
 
