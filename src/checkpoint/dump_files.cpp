@@ -6,6 +6,7 @@
 #include <bit>
 #include <charconv>
 #include <filesystem>
+#include <set>
 
 #include "checkpoint/in_quotes.h"
 #include "checkpoint/shards.h"
@@ -137,26 +138,6 @@ Reason contradicted(const Safetensors& file, const layout::Shape& shape) {
   return {};
 }
 
-struct PartCount {
-  std::int64_t there = 0;
-  std::string missing;
-};
-
-PartCount count_of(const std::string& folder, std::int64_t world,
-                   std::string (*path)(const std::string&, std::int64_t)) {
-  PartCount made;
-  for (std::int64_t rank = 0; rank < world; ++rank) {
-    std::error_code failed;
-    const std::string file = path(folder, rank);
-    if (fs::symlink_status(file, failed).type() != fs::file_type::not_found) {
-      ++made.there;
-    } else if (made.missing.empty()) {
-      made.missing = file;
-    }
-  }
-  return made;
-}
-
 // The rank that a file of a dump is of, by its name; nothing for any other file.
 std::optional<std::int64_t> rank_in(std::string_view name) {
   for (const std::string_view kind : {"stock.rank", "tp.rank", "probe.rank"}) {
@@ -170,17 +151,45 @@ std::optional<std::int64_t> rank_in(std::string_view name) {
   return {};
 }
 
-// Why a file is there that the manifest has no rank for: the remains of a dump of another world.
-Reason beyond(const std::string& folder, std::int64_t world) {
-  std::string least;
+// The files of a folder that are of a rank, by name.
+std::set<std::string> rank_files(const std::string& folder) {
+  std::set<std::string> made;
   std::error_code failed;
   for (fs::directory_iterator at(folder, failed), end; !failed && at != end; at.increment(failed)) {
     const std::string name = at->path().filename().string();
-    if (rank_in(name).value_or(0) >= world && (least.empty() || name < least)) least = name;
+    if (rank_in(name)) made.insert(name);
   }
-  if (least.empty()) return {};
-  return Reason(fmt::format("{}: is of no rank, the manifest's world is {}",
-                            shown(folder + "/" + least), world));
+  return made;
+}
+
+struct PartCount {
+  std::int64_t there = 0;
+  std::string missing;
+};
+
+// In as many steps as files are there, whatever world the manifest says.
+PartCount count_of(const std::set<std::string>& files, std::int64_t world,
+                   std::string (*path)(const std::string&, std::int64_t)) {
+  const auto name_of = [path](std::int64_t rank) { return path("", rank).substr(1); };
+  PartCount made;
+  for (const std::string& file : files) {
+    const std::int64_t rank = *rank_in(file);
+    if (rank < world && file == name_of(rank)) ++made.there;
+  }
+  std::int64_t rank = 0;
+  while (rank < world && files.contains(name_of(rank))) ++rank;
+  if (rank < world) made.missing = name_of(rank);
+  return made;
+}
+
+// Why a file is there that the manifest has no rank for: the remains of a dump of another world.
+Reason beyond(const std::set<std::string>& files, const std::string& folder, std::int64_t world) {
+  for (const std::string& file : files) {
+    if (*rank_in(file) < world) continue;
+    return Reason(fmt::format("{}: is of no rank, the manifest's world is {}",
+                              shown(folder + "/" + file), world));
+  }
+  return {};
 }
 
 }  // namespace
@@ -204,16 +213,17 @@ Result<Safetensors> open_part(const std::string& folder, const std::string& path
 }
 
 Result<DumpParts> dump_parts(const std::string& folder, const Manifest& manifest) {
-  const std::array<PartCount, 3> parts{count_of(folder, manifest.world, stock_path),
-                                       count_of(folder, manifest.world, tp_path),
-                                       count_of(folder, manifest.world, probe_path)};
+  const std::set<std::string> files = rank_files(folder);
+  const std::array<PartCount, 3> parts{count_of(files, manifest.world, stock_path),
+                                       count_of(files, manifest.world, tp_path),
+                                       count_of(files, manifest.world, probe_path)};
   for (const PartCount& part : parts) {
     if (part.there != 0 && part.there != manifest.world) {
-      return Reason(fmt::format("{}: is missing, the manifest's world is {}", shown(part.missing),
-                                manifest.world));
+      return Reason(fmt::format("{}: is missing, the manifest's world is {}",
+                                shown(folder + "/" + part.missing), manifest.world));
     }
   }
-  Reason reason = beyond(folder, manifest.world);
+  Reason reason = beyond(files, folder, manifest.world);
   if (reason) return reason;
   return DumpParts{parts[0].there > 0, parts[1].there > 0, parts[2].there > 0};
 }

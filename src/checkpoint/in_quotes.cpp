@@ -2,22 +2,12 @@
 
 #include <fmt/format.h>
 
+#include "base/printable.h"
+
 namespace slicecheck::checkpoint {
 namespace {
 
 constexpr std::size_t shown_max = 120;
-
-std::string printable(std::string_view text) {
-  std::string made;
-  for (const char c : text) {
-    if (c >= ' ' && c <= '~') {
-      made += c;
-    } else {
-      made += fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-    }
-  }
-  return made;
-}
 
 std::string shortened(std::string_view text) {
   if (text.size() <= shown_max) return printable(text);

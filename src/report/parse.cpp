@@ -6,6 +6,7 @@
 #include <set>
 #include <utility>
 
+#include "base/printable.h"
 #include "report/report.h"
 
 namespace slicecheck::report {
@@ -259,14 +260,9 @@ class UniqueKeys {
 };
 
 // One line that can be printed, whatever the text holds.
-std::string printable(std::string_view text) {
+std::string shown(std::string_view text) {
   constexpr std::size_t shown_max = 200;
-  std::string made;
-  for (const char c : text.substr(0, shown_max)) {
-    const bool plain = c >= ' ' && c <= '~';
-    made += plain ? std::string(1, c) : fmt::format("\\x{:02x}", static_cast<unsigned char>(c));
-  }
-  return made;
+  return printable(text.substr(0, shown_max));
 }
 
 // "[json.exception.NAME.ID] (PLACE) WHY", as the library words it, is "PLACE: WHY".
@@ -277,9 +273,9 @@ std::string placed(const Json::exception& error) {
   const bool has_place = text.starts_with("(/") && end != std::string_view::npos;
   const std::string_view place = has_place ? text.substr(1, end - 1) : "/";
   if (error.id == not_this_type || error.id == not_this_reference) {
-    return printable(place) + ": is not what the schema has here";
+    return shown(place) + ": is not what the schema has here";
   }
-  return printable(place) + ": " + printable(has_place ? text.substr(end + 2) : text);
+  return shown(place) + ": " + shown(has_place ? text.substr(end + 2) : text);
 }
 
 }  // namespace

@@ -3,9 +3,11 @@
 
 #include <gtest/gtest.h>
 
+#include <ctime>
 #include <filesystem>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/dump_files.h"
 #include "checkpoint/names.h"
 #include "checkpoint/pattern.h"
 
@@ -197,6 +199,25 @@ TEST(Pattern, no_expression_is_slow) {
   EXPECT_FALSE(pattern->matches(std::string(60, 'a')));
   EXPECT_FALSE(Pattern::expression(std::string(900, '(')));
   EXPECT_FALSE(Pattern::expression("((((a{99}){99}){99}){99}){99}"));
+}
+
+TEST(DumpParts, a_world_that_no_folder_holds_costs_what_the_folder_costs) {
+  const Folder folder;
+  write_file(folder / "tp.rank0.safetensors", safetensors(one, 1));
+  write_file(folder / "tp.rank2.safetensors", safetensors(one, 1));
+  Manifest manifest;
+  manifest.world = std::int64_t{1} << 40;
+  const std::clock_t begun = std::clock();
+  const Result<DumpParts> parts = dump_parts(folder.path(), manifest);
+  ASSERT_TRUE(parts.reason);
+  EXPECT_NE(parts.reason.text().find("/tp.rank1.safetensors: is missing"), std::string::npos)
+      << parts.reason.text();
+  EXPECT_LT(std::clock() - begun, CLOCKS_PER_SEC);
+  manifest.world = 3;
+  write_file(folder / "tp.rank1.safetensors", safetensors(one, 1));
+  EXPECT_FALSE(dump_parts(folder.path(), manifest).reason);
+  manifest.world = 2;
+  EXPECT_NE(dump_parts(folder.path(), manifest).reason.text().find("tp.rank2"), std::string::npos);
 }
 
 }  // namespace

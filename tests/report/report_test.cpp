@@ -171,5 +171,17 @@ TEST(Table, ends_with_the_verdict) {
   EXPECT_NE(text.find("due there: w3 of expert 4, row 2, column 4"), std::string::npos) << text;
 }
 
+TEST(Table, shows_on_one_line_what_a_report_holds) {
+  Report report = example();
+  report.command = "reshard\x1b]0;";
+  report.findings[0].cause = "a\nverdict: passed";
+  report.findings[0].tensors = {"w2\r"};
+  const std::string text = table(report);
+  EXPECT_EQ(text.find('\x1b'), std::string::npos) << text;
+  EXPECT_EQ(text.find('\r'), std::string::npos) << text;
+  EXPECT_NE(text.find("reshard\\x1b]0;"), std::string::npos) << text;
+  EXPECT_NE(text.find("a\\x0averdict: passed"), std::string::npos) << text;
+}
+
 }  // namespace
 }  // namespace slicecheck::report
