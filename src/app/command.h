@@ -3,6 +3,7 @@
 #pragma once
 
 #include <chrono>
+#include <functional>
 #include <optional>
 #include <string>
 #include <utility>
@@ -12,6 +13,7 @@
 #include "app/world.h"
 #include "engine/engine.h"
 #include "group/group.h"
+#include "group/watch/notes.h"
 #include "report/report.h"
 
 namespace slicecheck::properties {
@@ -24,13 +26,16 @@ namespace slicecheck::app {
 /// the time that each phase took.
 class Progress {
  public:
-  explicit Progress(bool shown);
+  Progress(bool shown, group::Notes& notes);
   ~Progress();
   Progress(const Progress&) = delete;
   Progress& operator=(const Progress&) = delete;
 
   /// The run enters a phase; the one before ends.
   void phase(const std::string& name);
+
+  /// A step that is not worth a line: a tensor read, an expert made.
+  void moved() { notes_.step(); }
 
   /// `done` of `all` steps of the phase have been made.
   void step(std::int64_t done, std::int64_t all);
@@ -45,6 +50,7 @@ class Progress {
   void show(const std::string& line);
 
   bool shown_ = false;
+  group::Notes& notes_;
   bool visible_ = false;
   Clock::time_point start_ = Clock::now();
   Clock::time_point phase_start_ = start_;
@@ -62,7 +68,8 @@ struct Context {
   const Place& place;
   Progress& progress;
   const engine::Lookup& engines;
-  const properties::Subject& subject;  // what the laws are about
+  const properties::Subject& subject;               // what the laws are about
+  std::function<void(const report::Report&)> keep;  // what is found so far, for the journal
 
   int first_rank() const { return group_number * group.size(); }  // of the group, in the world
 };

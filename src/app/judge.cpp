@@ -30,7 +30,7 @@ using Comparisons = std::vector<verify::TensorComparison>;
 
 /// By the payload rule: no expected byte is stored.
 Comparisons compared_to_payload(const JudgedRank& judged, const Source& source,
-                                memory::Space& space) {
+                                memory::Space& space, Progress& progress) {
   const layout::Shape& shape = source.shape;
   Comparisons made;
   for (const layout::Kind kind : layout::kinds) {
@@ -40,6 +40,7 @@ Comparisons compared_to_payload(const JudgedRank& judged, const Source& source,
     const std::vector<memory::Difference> found =
         space.compare_payload(experts::tensor_of(judged.tp, kind).data.get(), due);
     made.push_back(comparison(kind, found, due.expert_bytes()));
+    progress.moved();
   }
   return made;
 }
@@ -184,7 +185,7 @@ void add_scalars(verify::Evidence& evidence, const JudgedRank& judged, memory::S
 Result<Compared> compared(const JudgedRank& judged, const Source& source, memory::Space& space,
                           Progress& progress) {
   Result<Comparisons> tensors =
-      source.payload ? Result<Comparisons>(compared_to_payload(judged, source, space))
+      source.payload ? Result<Comparisons>(compared_to_payload(judged, source, space, progress))
                      : compared_to_slices(judged, source, space, progress);
   if (tensors.reason) return tensors.reason;
   const Result<experts::Scalars> scalars = source.scalars(0, source.shape.experts);

@@ -34,6 +34,8 @@ const std::map<std::string, ProbeChoice> probe_choices{{"random", ProbeChoice::r
 const std::map<std::string, Level> levels{
     {"smoke", Level::smoke}, {"ci", Level::ci}, {"full", Level::full}, {"soak", Level::soak}};
 
+const std::map<std::string, bool> switches{{"on", true}, {"off", false}};
+
 void add_common(CLI::App& command, Options& options) {
   command.add_option("--report", options.report, "where the JSON report goes")
       ->capture_default_str();
@@ -43,11 +45,27 @@ void add_common(CLI::App& command, Options& options) {
   command.add_flag("--quiet", options.quiet, "print the verdict only");
 }
 
+void add_watch(CLI::App& command, Options& options) {
+  command
+      .add_option("--timeout", options.timeout, "seconds without progress after which a run ends")
+      ->check(CLI::PositiveNumber)
+      ->check(not_finite)
+      ->capture_default_str();
+  command.add_option("--deadline", options.deadline, "seconds for the whole run (default: none)")
+      ->check(CLI::PositiveNumber)
+      ->check(not_finite);
+  command
+      .add_option("--side-channel", options.side_channel,
+                  "on or off: ranks talk over TCP when the transport is stuck (default: on)")
+      ->transform(word_of(switches));
+}
+
 void add_launch(CLI::App& command, Options& options) {
   command
       .add_option("--transport", options.transport,
                   "local, mpi or nccl (default: mpi under a launcher, else local)")
       ->transform(word_of(transports));
+  add_watch(command, options);
   command.add_option("--ranks", options.ranks, "ranks of transport local (default 4)")
       ->check(CLI::Range(1, 64));
   command.add_flag("--share-gpu", options.share_gpu,
@@ -94,6 +112,11 @@ void add_reshard(CLI::App& app, Options& options) {
   add_probe(command, options);
   command.add_option("--engine", options.engine, "reference, collective or a name")
       ->capture_default_str();
+  command.add_option("--repeat", options.repeat, "rounds, each with the next seed")
+      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+  command.add_option("--seconds", options.seconds, "rounds for so long, each with the next seed")
+      ->check(CLI::PositiveNumber)
+      ->check(not_finite);
   command.add_option("--dump", options.dump, "write stock and tp here (absent or empty folder)");
 }
 
@@ -115,6 +138,7 @@ void add_verify(CLI::App& app, Options& options) {
       .add_option("--transport", options.transport,
                   "local or mpi (default: mpi under a launcher, else local)")
       ->transform(word_of(host_transports));
+  add_watch(command, options);
   command.add_option("--ranks", options.ranks, "ranks of transport local (default 1)")
       ->check(CLI::Range(1, 64));
   command.add_option("--checkpoint", options.experts.checkpoint, "what the experts must be");
@@ -146,15 +170,12 @@ void add_mutants(CLI::App& app, Options& options) {
 
 void add_report(CLI::App& app, Options& options) {
   CLI::App& command = *app.add_subcommand("report", "a report as a table");
-  command.add_option("REPORT", options.paths, "a slicecheck-report/1 file")->required();
-  command.add_flag("--exit-code", options.exit_code, "end with the report's own exit code");
-}
-
-void add_timeout(CLI::App& command, Options& options) {
-  command.add_option("--timeout", options.timeout, "seconds that one case may take")
-      ->check(CLI::PositiveNumber)
-      ->check(not_finite)
+  command.add_option("REPORT", options.paths, "a slicecheck-report/1 file");
+  command.add_option("--from-journals", options.journals,
+                     "merge what a run that died left in this folder, into --report");
+  command.add_option("--report", options.report, "where the merged report goes")
       ->capture_default_str();
+  command.add_flag("--exit-code", options.exit_code, "end with the report's own exit code");
 }
 
 void add_properties(CLI::App& app, Options& options) {
@@ -162,7 +183,6 @@ void add_properties(CLI::App& app, Options& options) {
       *app.add_subcommand("properties", "the laws on random layouts, over the ranks of the launch");
   add_common(command, options);
   add_launch(command, options);
-  add_timeout(command, options);
   PropertyOptions& asked = options.properties;
   command.add_option("--level", options.level, "smoke, ci, full or soak")
       ->transform(word_of(levels));
@@ -180,7 +200,6 @@ void add_replay(CLI::App& app, Options& options) {
   CLI::App& command = *app.add_subcommand("replay", "run one saved case again");
   add_common(command, options);
   add_launch(command, options);
-  add_timeout(command, options);
   command.add_option("CASE", options.paths, "a slicecheck-case/1 file")->required()->expected(1);
 }
 
@@ -202,6 +221,16 @@ Reason contradiction(const Options& options) {
   }
   if (!experts.model.empty() && widths) {
     return Reason("--model goes with neither --hidden nor --intermediate");
+  }
+  const bool rounds = options.repeat > 0 || options.seconds > 0;
+  if (!options.dump.empty() && rounds) {
+    return Reason("--dump goes with neither --repeat nor --seconds");
+  }
+  if (!experts.checkpoint.empty() && rounds) {
+    return Reason("--checkpoint has no seeds: it goes with neither --repeat nor --seconds");
+  }
+  if (options.command == "report" && options.paths.empty() == options.journals.empty()) {
+    return Reason("report needs a REPORT or --from-journals, and not both");
   }
   if (options.ranks != 0 && options.transport != Transport::automatic &&
       options.transport != Transport::local) {

@@ -49,6 +49,8 @@ struct Options {
   bool quiet = false;
   Level level = Level::ci;
   double timeout = 120;
+  double deadline = 0;       // none
+  bool side_channel = true;  // ranks talk beside the transport when it is stuck
   ExpertOptions experts;
   ProbeOptions probe;
   PropertyOptions properties;
@@ -58,8 +60,11 @@ struct Options {
   int ranks = 0;           // of transport local; 0: 4
   bool share_gpu = false;  // of transport nccl: several ranks on one GPU
   std::string dump;
-  bool exit_code = false;  // report: end with the report's own code
-  std::string text;        // what --help and --version print; nothing else is done then
+  std::int64_t repeat = 0;  // rounds of a soak; 0: one run
+  double seconds = 0;       // of a soak; 0: not by time
+  std::string journals;     // report: merge what a dead run left here
+  bool exit_code = false;   // report: end with the report's own code
+  std::string text;         // what --help and --version print; nothing else is done then
 };
 
 /// The options of a command line.

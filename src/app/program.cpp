@@ -1,18 +1,25 @@
 #include "app/program.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdio>
 
 #include "app/command.h"
+#include "app/soak.h"
 #include "app/verdicts.h"
+#include "app/watch.h"
 #include "base/must.h"
 #include "group/agree.h"
+#include "group/checked_group.h"
 #include "group/launch.h"
 #include "group/nccl/nccl_group.h"
+#include "group/watch/watched_group.h"
 
 namespace slicecheck::app {
 namespace {
@@ -38,6 +45,14 @@ struct CommandLine {
   std::string text;
   std::string report;  // of --report, also where the rest cannot be read
   const Parts& parts;
+};
+
+/// The watchdog of this process, which of its ranks this one is, and what it has moved.
+struct Watched {
+  Watch& watch;
+  int thread = 0;
+  group::Moved& moved;
+  group::Notes& notes() const { return watch.notes(thread); }
 };
 
 /// Ranks of a run without a launcher where the options give no number: verify reads files, and one
@@ -112,15 +127,25 @@ Reason published(report::Report whole, const Options& options) {
   Reason reason = report::write(whole, options.report);
   if (reason) whole.verdict = report::Verdict::error;
   const std::string line = fmt::format("verdict: {}\n", report::name(whole.verdict));
+  std::string text = line;
   if (!options.quiet) {
-    const std::string text = report::table(whole);
-    fmt::print("{}", text.substr(0, text.size() - line.size()));
-    if (!reason) fmt::print("report: {}\n", options.report);
+    const std::string table = report::table(whole);
+    const std::string place = reason ? "" : fmt::format("report: {}\n", options.report);
+    text = table.substr(0, table.size() - line.size()) + place + line;
   }
-  fmt::print("{}", line);
-  const bool printed = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
-  if (!printed && !reason) reason = Reason("standard output cannot be written");
-  return reason;
+  Reason unprinted = printed(text);
+  return reason ? reason : unprinted;
+}
+
+/// A stream that is closed must not become the report's file, nor may a reader that has gone end
+/// the program unheard: what is written to standard output then fails, and is told.
+void guard_streams() {
+  std::signal(SIGPIPE, SIG_IGN);
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    // Opened in order, it takes the lowest number: the stream's own.
+    const int mode = stream == STDERR_FILENO ? O_WRONLY : O_RDONLY;
+    if (::fcntl(stream, F_GETFD) < 0 && ::open("/dev/null", mode) != stream) return;
+  }
 }
 
 /// Ends a run on every rank: the parts gathered, the report written by rank 0, the same exit code
@@ -142,37 +167,53 @@ report::Report body_of(Context& context) {
     return r.name == context.options.command;
   });
   must(row != commands.end(), "a command that is parsed and not known");
-  report::Report mine = row->body(context);
+  const bool rounds = context.options.repeat > 0 || context.options.seconds > 0;
+  report::Report mine = rounds ? soak(context, row->body) : row->body(context);
   mine.verdict = report::worst(mine.verdict, report::verdict_of(mine));
   return mine;
 }
 
 /// This rank's tp group over the transport that was asked for. Collective over the world.
 std::unique_ptr<group::Group> parted(group::Group& world, const Place& place,
-                                     const Options& options, int color) {
+                                     const Options& options, int color, group::Notes& notes) {
   if (options.transport != Transport::nccl) return world.split(color);
   const std::chrono::milliseconds limit(static_cast<std::int64_t>(1000 * options.timeout));
-  return group::nccl_group(world,
-                           {place.host_rank, place.host_ranks, color, options.share_gpu, limit});
+  std::unique_ptr<group::Group> devices = group::nccl_group(
+      world, {place.host_rank, place.host_ranks, color, options.share_gpu, limit});
+  return std::make_unique<group::WatchedGroup>(std::move(devices), notes);
 }
 
-/// The report of a rank that is left behind.
-report::Report hung(const Options& options, const group::Lost& lost) {
-  report::Report made;
-  made.command = options.command;
-  made.verdict = report::Verdict::hung;
-  report::Finding finding;
-  finding.cause = "rank-lost";
-  finding.side = report::Side::machine;
-  finding.text = lost.what();
-  made.findings = {std::move(finding)};
-  return made;
+/// What the transport did to the bytes that this rank received.
+void add_transport(report::Report& mine, const group::Moved& moved, const Context& context) {
+  if (moved.blocks == 0) return;
+  report::Check check;
+  check.id = "transport";
+  check.group = context.group_number;
+  check.status = report::Status::passed;
+  check.compared = moved.bytes;
+  check.differing = static_cast<std::int64_t>(moved.changed_from.size());
+  if (check.differing > 0) {
+    check.status = report::Status::failed;
+    report::Finding finding;
+    finding.cause = "transport-corruption";
+    finding.side = report::Side::machine;
+    finding.group = context.group_number;
+    const int rank = context.world.rank();
+    const int sender = context.first_rank() + moved.changed_from.front();
+    finding.ranks = {std::min(sender, rank), std::max(sender, rank)};
+    finding.text = fmt::format(
+        "{} of {} blocks changed between send and receive, first from rank {} to rank {}",
+        check.differing, moved.blocks, sender, rank);
+    mine.findings.push_back(std::move(finding));
+  }
+  mine.checks.push_back(std::move(check));
 }
 
 /// One rank's run, from the first agreement to the exit code. Collective over the world.
-int run_rank(group::Group& world, const Place& place, const CommandLine& line) {
+int run_rank(group::Group& world, const Place& place, const CommandLine& line,
+             const Watched& watched) {
   const Result<Options>& options = line.options;
-  Progress progress(world.rank() == 0);
+  Progress progress(world.rank() == 0, watched.notes());
   const Options known = options.value.value_or(reporting_only(line));
   report::Report mine;
   std::unique_ptr<group::Group> part;
@@ -180,6 +221,8 @@ int run_rank(group::Group& world, const Place& place, const CommandLine& line) {
     group::refuse_together(world, options.reason, "usage");
     group::refuse_together(world, unlike_the_others(world, line.text), "the ranks disagree");
     group::refuse_together(world, uneven(known, world.size()), "usage");
+    const bool launched = world.name() != "local";
+    group::refuse_together(world, launched ? group::forgiving() : Reason(), "usage");
     Reason reason = world.rank() == 0 ? report::unwritable(known.report) : Reason();
     if (group::agree(world, reason)) {
       if (reason) fmt::print(stderr, "slicecheck: {}\n", reason.text());
@@ -187,16 +230,17 @@ int run_rank(group::Group& world, const Place& place, const CommandLine& line) {
     }
     const bool whole = known.tp == 0 || known.command == "audit";
     const int tp = whole ? world.size() : static_cast<int>(known.tp);
+    const auto keep = [&](const report::Report& found) {
+      watched.watch.keep(watched.thread, found);
+    };
     const int group_number = world.rank() / tp;
-    part = parted(world, place, known, group_number);
+    part = parted(world, place, known, group_number, watched.notes());
     Context context{world, *part,    group_number,       known,
-                    place, progress, line.parts.engines, line.parts.subject};
+                    place, progress, line.parts.engines, line.parts.subject,
+                    keep};
     mine = body_of(context);
-  } catch (const group::Lost& lost) {
-    // The group has ended: nobody is left to agree with, so whoever is still here says why.
-    const Reason unwritten = report::write(hung(known, lost), known.report);
-    if (unwritten) fmt::print(stderr, "slicecheck: {}\n", unwritten.text());
-    group::lose(lost.rank(), lost.what());
+    add_transport(mine, watched.moved, context);
+    mine.verdict = report::worst(mine.verdict, report::verdict_of(mine));
   } catch (const group::Refusal& refusal) {
     const int in_group = part ? part->rank() : world.rank();
     const int number = part ? world.rank() / part->size() : 0;
@@ -207,46 +251,84 @@ int run_rank(group::Group& world, const Place& place, const CommandLine& line) {
   mine.run.environment = environment();
   mine.run.seconds = progress.seconds();
   mine.run.timings = progress.timings();
+  watched.notes().phase("report");
   return finished(world, known, std::move(mine));
 }
 
-/// Every rank's run, as threads or over MPI.
-int run_ranks(const Result<Options>& options, const RankMain& body) {
-  const bool launched = group::launch().has_value();
-  const Transport asked = options.reason ? Transport::automatic : options->transport;
-  if (asked == Transport::local || (asked == Transport::automatic && !launched)) {
-    if (options.reason) return run_local_ranks(1, body);
-    return run_local_ranks(local_ranks(*options), body);
+/// run_rank() over a group whose calls are noted, and disturbed where a test wants it.
+int run_watched(group::Group& world, const Place& place, const CommandLine& line,
+                const Watched& watched) {
+  group::WatchedGroup noted(world, watched.notes());
+  std::unique_ptr<group::Group> disturbed;
+  if (line.parts.decorate) disturbed = line.parts.decorate(noted, watched.notes());
+  group::Group& seen = disturbed ? *disturbed : noted;
+  // Rates are measured over the bare transport.
+  const bool measured = !line.options.reason && line.options->command == "bench";
+  group::CheckedGroup checked(seen, watched.moved);
+  const int code = run_rank(measured ? seen : checked, place, line, watched);
+  // All have come to the same end: whoever is ended from here on leaves with this code.
+  watched.watch.reported(code);
+  watched.notes().phase("finalise");
+  return code;
+}
+
+/// Threads of this process.
+int run_as_threads(int ranks, const Options& options, const CommandLine& line) {
+  Watch watch(options, 0, ranks);
+  try {
+    return run_local_ranks(ranks, [&](group::Group& world, const Place& place) {
+      group::Moved moved;
+      return run_watched(world, place, line, {watch, world.rank(), moved});
+    });
+  } catch (const group::Lost& lost) {
+    watch.end(group::Trigger::failed, lost.rank(), lost.what());
   }
-  const Result<int> code = run_over_mpi(body);
-  if (!code.reason) return *code;
-  fmt::print(stderr, "slicecheck: {}\n", code.reason.text());
-  return report::exit_code(report::Verdict::refused);
+}
+
+/// Processes of a launch. What a rank alone meets with ends all of them: by the watchdog, since the
+/// others wait for it in the transport.
+Result<int> run_as_processes(const Options& options, const CommandLine& line) {
+  const std::optional<group::Launch> launch = group::launch();
+  int rank = launch ? launch->rank : 0;
+  Watch watch(options, rank, 1);
+  try {
+    return run_over_mpi([&](group::Group& world, const Place& place) {
+      try {
+        rank = world.rank();
+        watch.meet(world);
+        group::Moved moved;
+        return run_watched(world, place, line, {watch, 0, moved});
+      } catch (const group::Lost& lost) {
+        watch.end(group::Trigger::lost, rank, lost.what());
+      } catch (const std::exception& failure) {
+        watch.end(group::Trigger::failed, rank, failure.what());
+      }
+    });
+  } catch (const group::Lost& lost) {
+    watch.end(group::Trigger::lost, rank, lost.what());
+  }
 }
 
 }  // namespace
 
 int run(int argc, const char* const* argv, const Parts& parts) {
+  guard_streams();
   const CommandLine line{parsed(argc, argv), joined(argc, argv), report_path(argc, argv), parts};
   const Result<Options>& options = line.options;
   if (!options.reason && !options->text.empty()) {
-    fmt::print("{}", options->text);
-    return 0;
+    return said(options->text, 0);
   }
   if (!options.reason && options->command == "report") return report_command(*options);
-  const RankMain body = [&](group::Group& world, const Place& place) {
-    return run_rank(world, place, line);
-  };
-  try {
-    return run_ranks(options, body);
-  } catch (const group::Lost& lost) {
-    fmt::print(stderr, "slicecheck: {}\n", lost.what());
-    return report::exit_code(report::Verdict::hung);
-  } catch (const std::exception& failure) {
-    // This rank's alone: it leaves without MPI's end, and the launcher ends the others.
-    fmt::print(stderr, "slicecheck: {}\n", failure.what());
-    return report::exit_code(report::Verdict::error);
+  const Options known = options.value.value_or(reporting_only(line));
+  const bool launched = group::launch().has_value();
+  const Transport asked = options.reason ? Transport::automatic : options->transport;
+  if (asked == Transport::local || (asked == Transport::automatic && !launched)) {
+    return run_as_threads(options.reason ? 1 : local_ranks(known), known, line);
   }
+  const Result<int> code = run_as_processes(known, line);
+  if (!code.reason) return *code;
+  fmt::print(stderr, "slicecheck: {}\n", code.reason.text());
+  return report::exit_code(report::Verdict::refused);
 }
 
 }  // namespace slicecheck::app

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <cstdio>
 
 #include "app/command.h"
@@ -17,7 +18,8 @@ double seconds_of(std::chrono::steady_clock::duration duration) {
 
 }  // namespace
 
-Progress::Progress(bool shown) : shown_(shown && ::isatty(STDERR_FILENO) == 1) {}
+Progress::Progress(bool shown, group::Notes& notes)
+    : shown_(shown && ::isatty(STDERR_FILENO) == 1), notes_(notes) {}
 
 Progress::~Progress() {
   if (visible_) std::fputs("\r\033[K", stderr);
@@ -34,13 +36,25 @@ void Progress::show(const std::string& line) {
 
 void Progress::phase(const std::string& name) {
   const Clock::time_point now = Clock::now();
-  if (!phase_.empty()) timings_.emplace_back(phase_, seconds_of(now - phase_start_));
+  if (!phase_.empty()) {
+    // A phase that comes again, in the rounds of a soak, is one.
+    const auto same = std::find_if(timings_.begin(), timings_.end(),
+                                   [&](const auto& each) { return each.first == phase_; });
+    const double seconds = seconds_of(now - phase_start_);
+    if (same == timings_.end()) {
+      timings_.emplace_back(phase_, seconds);
+    } else {
+      same->second += seconds;
+    }
+  }
   phase_ = name;
   phase_start_ = now;
+  if (!name.empty()) notes_.phase(name);
   if (!name.empty()) show(name);
 }
 
 void Progress::step(std::int64_t done, std::int64_t all) {
+  notes_.step();
   show(fmt::format("{}: {} of {}", phase_, done, all));
 }
 

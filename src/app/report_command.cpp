@@ -3,6 +3,8 @@
 #include <cstdio>
 
 #include "app/command.h"
+#include "app/verdicts.h"
+#include "app/watch.h"
 #include "checkpoint/file.h"
 #include "checkpoint/in_quotes.h"
 
@@ -16,9 +18,21 @@ int unusable(const std::string& why) {
   return report::exit_code(report::Verdict::unusable);
 }
 
+int journals_command(const Options& options) {
+  const Result<report::Report> whole = from_journals(options.journals);
+  const Reason reason = whole.reason ? whole.reason : report::write(*whole, options.report);
+  if (reason) {
+    fmt::print(stderr, "slicecheck: {}\n", reason.text());
+    return report::exit_code(whole.reason ? report::Verdict::unusable : report::Verdict::error);
+  }
+  return said(report::table(*whole), options.exit_code ? report::exit_code(whole->verdict) : 0);
+}
+
 }  // namespace
 
 int report_command(const Options& options) {
+  if (!options.journals.empty()) return journals_command(options);
+  std::string tables;
   for (const std::string& path : options.paths) {
     const Result<std::string> text = checkpoint::text_of(path, report_bytes_max);
     if (text.reason) return unusable(text.reason.text());
@@ -26,10 +40,10 @@ int report_command(const Options& options) {
     if (read.reason) {
       return unusable(fmt::format("{}: {}", checkpoint::shown(path), read.reason.text()));
     }
-    fmt::print("{}", report::table(*read));
-    if (options.exit_code) return report::exit_code(read->verdict);
+    tables += report::table(*read);
+    if (options.exit_code) return said(tables, report::exit_code(read->verdict));
   }
-  return 0;
+  return said(tables, 0);
 }
 
 }  // namespace slicecheck::app

@@ -70,10 +70,12 @@ std::vector<report::Check> sound(const Context& context, const Source& source,
 }
 
 /// Digests of the stock's nine tensors: an engine must leave its inputs as they are.
-std::vector<Digest> digests(const experts::StockExperts& stock, memory::Space& space) {
+std::vector<Digest> digests(const experts::StockExperts& stock, memory::Space& space,
+                            Progress& progress) {
   std::vector<Digest> made;
   const auto add = [&](const Tensor& tensor) {
     made.push_back(space.digest(tensor.data.get(), tensor.bytes()));
+    progress.moved();
   };
   for (const layout::Kind kind : layout::kinds) add(experts::tensor_of(stock, kind));
   for (const experts::Scalar scalar : experts::all_scalars) add(experts::tensor_of(stock, scalar));
@@ -110,6 +112,14 @@ Source settled(const Context& context) {
   group::Group& world = context.world;
   Source source =
       group::agreed(world, source_of(context.options, context.group.size()), "cannot start");
+  source.plain = [plain = source.plain, &context](std::int64_t expert) {
+    context.progress.moved();
+    return plain(expert);
+  };
+  source.plain_slice = [slice = source.plain_slice, &context](std::int64_t expert, std::int64_t d) {
+    context.progress.moved();
+    return slice(expert, d);
+  };
   Reason uncut = layout::unsupported(source.shape);
   if (!uncut) uncut = unshared(source.shape);
   group::refuse_together(world, uncut, reshard::refusal);
@@ -160,19 +170,21 @@ report::Report reshard_command(Context& context) {
   const Dump dump(context, source);
   dump.claim();
 
+  report::Report mine;
   progress.phase("stock");
+  context.keep(mine);
   const experts::StockExperts stock =
       group::agreed(group, stock_of(source, group.rank(), space), "cannot make the stock experts");
-  report::Report mine;
   mine.run_case = case_of(context, source);
   mine.ranks = {rank_entry(context, stock)};
   mine.checks = sound(context, source, stock);
 
   progress.phase("reshard");
-  const std::vector<Digest> before = digests(stock, space);
+  context.keep(mine);
+  const std::vector<Digest> before = digests(stock, space, progress);
   const experts::TpExperts tp =
       engine.run({stock, source.shape.experts, source.plain_slice, source.scalars}, group);
-  mine.checks.push_back(unchanged(context, source.layer, before, digests(stock, space)));
+  mine.checks.push_back(unchanged(context, source.layer, before, digests(stock, space, progress)));
   const Reason misshapen = experts::misshapen(tp, source.shape);
   if (group::agree(group, misshapen)) {
     add_misshapen(mine, context, source, misshapen);
@@ -180,6 +192,7 @@ report::Report reshard_command(Context& context) {
   }
 
   progress.phase("verify");
+  context.keep(mine);
   const JudgedRank judged{stock, tp, group.rank(), context.group_number};
   Compared found = group::agreed(group, compared(judged, source, space, progress), "cannot verify");
   std::move(found.checks.begin(), found.checks.end(), std::back_inserter(mine.checks));
@@ -187,6 +200,7 @@ report::Report reshard_command(Context& context) {
   add_unwritten(mine, context, dump.write(stock, tp));
 
   progress.phase("probe");
+  context.keep(mine);
   report::append(mine, probed(context, source, engine, {stock, tp}, mine.findings));
   return mine;
 }

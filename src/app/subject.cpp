@@ -15,7 +15,8 @@ Result<report::Report> verified(const std::string& folder) {
   const Result<std::vector<DumpCase>> dumps = dump_cases(options);
   if (dumps.reason) return dumps.reason;
   const DumpCase& dump = dumps->front();
-  Progress progress(false);
+  group::Notes notes;
+  Progress progress(false, notes);
   report::Report made;
   for (const Share& share : shares_of(*dumps, 0, 1)) {
     Result<SharePart> part = judged_share(dump, share, progress);

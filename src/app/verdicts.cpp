@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cstdio>
 #include <cstdlib>
 #include <string_view>
 
@@ -74,6 +75,19 @@ std::vector<std::string> error_lines(const report::Report& report) {
     if (check.status == report::Status::failed) return {check.text};
   }
   return {};
+}
+
+Reason printed(const std::string& text) {
+  std::fputs(text.c_str(), stdout);
+  const bool taken = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
+  return taken ? Reason() : Reason("standard output cannot be written");
+}
+
+int said(const std::string& text, int code) {
+  const Reason reason = printed(text);
+  if (!reason) return code;
+  fmt::print(stderr, "slicecheck: {}\n", reason.text());
+  return report::exit_code(report::Verdict::error);
 }
 
 report::Fields versions(const Place& place) {

@@ -29,4 +29,10 @@ report::Fields versions(const Place& place);
 /// The environment by allow-list.
 report::Fields environment();
 
+/// Why standard output does not take this text, or nothing.
+Reason printed(const std::string& text);
+
+/// The same for a command without ranks: `code`, or 5 and a line on stderr.
+int said(const std::string& text, int code);
+
 }  // namespace slicecheck::app

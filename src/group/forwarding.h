@@ -14,6 +14,7 @@ class ForwardingGroup : public Group {
   int size() const override { return inner_.size(); }
   std::string_view name() const override { return inner_.name(); }
   memory::Space& space() override { return inner_.space(); }
+  void moved() override { inner_.moved(); }
   std::int64_t least(std::int64_t value) override { return inner_.least(value); }
   void share(Bytes mine, MutableBytes all) override { inner_.share(mine, all); }
   void broadcast(MutableBytes bytes, int root) override { inner_.broadcast(bytes, root); }

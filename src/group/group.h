@@ -1,7 +1,7 @@
 // Ranks that act together. A group moves bytes between its ranks' memory and lets them agree;
 // `local` (threads of one process), `mpi` and `nccl` are its backends. Every member below but
-// rank(), size(), name() and space() is *Collective*: all ranks call it, in the same order.
-// A transport that fails ends the whole group (there is nothing left to agree over): lose().
+// rank(), size(), name(), space() and moved() is *Collective*: all ranks call it, in the same
+// order. A transport that fails ends the whole group (there is nothing left to agree over): lose().
 #pragma once
 
 #include <memory>
@@ -61,6 +61,9 @@ class Group {
 
   /// The ranks of equal `color`, in rank order, as a group of the same kind. Collective.
   virtual std::unique_ptr<Group> split(int color) = 0;
+
+  /// Says that this rank has moved on, to whoever watches it: a step of work between calls.
+  virtual void moved() {}
 };
 
 }  // namespace slicecheck::group

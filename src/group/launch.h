@@ -5,6 +5,8 @@
 #include <optional>
 #include <string>
 
+#include "base/reason.h"
+
 namespace slicecheck::group {
 
 /// Who started the ranks, and how many of them.
@@ -16,5 +18,9 @@ struct Launch {
 
 /// The launch that this process is a rank of, or nothing.
 std::optional<Launch> launch();
+
+/// Why a lost rank would not end this launch, or nothing: the launcher has been told to go on
+/// without it, and returns 0 whatever its ranks return.
+Reason forgiving();
 
 }  // namespace slicecheck::group

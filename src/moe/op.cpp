@@ -119,21 +119,26 @@ std::vector<std::uint16_t> rows_of(const OpExperts& from, std::int64_t expert, c
   return rows;
 }
 
+void write_rows(PermutedRows& rows, const OpExperts& from, std::int64_t expert,
+                const Quantised& hidden, const Routing& routing) {
+  const std::vector<std::int64_t> routes = routes_of(routing, expert);
+  if (routes.empty()) return;
+  std::vector<std::int64_t> tokens;
+  for (const std::int64_t route : routes) tokens.push_back(route / routing.top_k);
+  const std::vector<std::uint16_t> made =
+      rows_of(from, expert, intermediate_of(from, expert, hidden, tokens));
+  for (std::size_t i = 0; i < routes.size(); ++i) {
+    std::memcpy(row_of(rows, rows.map[routes[i]]), &made[i * from.widths.hidden],
+                2 * from.widths.hidden);
+  }
+}
+
 PermutedRows fused_rows(const OpExperts& from, std::int64_t experts, const Quantised& hidden,
                         const Routing& routing, const Placement& placement) {
   const LocalExperts local{from.first, from.count, experts};
   PermutedRows made = unwritten_rows(routing, local, from.widths.hidden, placement);
   for (std::int64_t e = from.first; e < from.first + from.count; ++e) {
-    const std::vector<std::int64_t> routes = routes_of(routing, e);
-    if (routes.empty()) continue;
-    std::vector<std::int64_t> tokens;
-    for (const std::int64_t route : routes) tokens.push_back(route / routing.top_k);
-    const std::vector<std::uint16_t> rows =
-        rows_of(from, e, intermediate_of(from, e, hidden, tokens));
-    for (std::size_t i = 0; i < routes.size(); ++i) {
-      std::memcpy(row_of(made, made.map[routes[i]]), &rows[i * from.widths.hidden],
-                  2 * from.widths.hidden);
-    }
+    write_rows(made, from, e, hidden, routing);
   }
   return made;
 }

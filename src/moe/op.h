@@ -46,6 +46,10 @@ Quantised intermediate_of(const OpExperts& from, std::int64_t expert, const Quan
 /// GEMM2 of one expert: BF16 rows [y.rows, H].
 std::vector<std::uint16_t> rows_of(const OpExperts& from, std::int64_t expert, const Quantised& y);
 
+/// Writes the op's rows of one expert's routes to their places among `rows`.
+void write_rows(PermutedRows& rows, const OpExperts& from, std::int64_t expert,
+                const Quantised& hidden, const Routing& routing);
+
 /// The op's rows of every route whose expert is among `from`, in permuted order, of `experts` in
 /// all. Only experts with routes are read. Checked by unroutable(). Law:
 /// Op.ep_rows_summed_over_ranks_equal_tp_rows_within_the_floor

@@ -70,10 +70,18 @@ Probed probe_once(group::Group& group, const ProbeExperts& given, const moe::Rou
   const moe::Quantised hidden =
       moe::quantised(moe::hidden_states(seed, routing.tokens, shape.hidden), shape.hidden, global);
   const moe::OpExperts tp = moe::op_experts(given.tp);
-  const moe::RouteRows ep_rows = moe::route_rows(
-      moe::fused_rows(moe::op_experts(given.stock), shape.experts, hidden, routing, {8, seed}));
-  const moe::RouteRows tp_rows =
-      moe::route_rows(moe::fused_rows(tp, shape.experts, hidden, routing, {16, seed + 1}));
+  // moe::fused_rows(), an expert a step: the op on the host may take minutes.
+  const auto rows_of = [&](const moe::OpExperts& from, const moe::Placement& placement) {
+    moe::PermutedRows made = moe::unwritten_rows(routing, {from.first, from.count, shape.experts},
+                                                 shape.hidden, placement);
+    for (std::int64_t e = from.first; e < from.first + from.count; ++e) {
+      moe::write_rows(made, from, e, hidden, routing);
+      group.moved();
+    }
+    return moe::route_rows(made);
+  };
+  const moe::RouteRows ep_rows = rows_of(moe::op_experts(given.stock), {8, seed});
+  const moe::RouteRows tp_rows = rows_of(tp, {16, seed + 1});
   const std::vector<RouteNorms> norms = route_norms(group, ep_rows, tp_rows);
   const std::int64_t expert = first_routed(routing);
   const ControlInput input{

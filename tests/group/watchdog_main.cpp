@@ -24,7 +24,8 @@ constexpr int faulty_round = 20;
 constexpr double timeout_seconds = 3;
 
 void act(const std::string& fault, group::Watchdog& watchdog) {
-  if (fault == "fail") watchdog.end(Trigger::failed, "failed on request");
+  if (fault == "fail")
+    watchdog.end(Trigger::failed, group::launch() ? group::launch()->rank : 0, "failed on request");
   if (fault == "exit0") ::_exit(0);
   if (fault == "stop") ::raise(SIGSTOP);
   if (fault == "kill") ::raise(SIGKILL);

@@ -9,6 +9,7 @@
 #include <algorithm>
 #include <csignal>
 #include <cstdlib>
+#include <fstream>
 #include <random>
 #include <sstream>
 
@@ -22,13 +23,15 @@ using std::chrono::milliseconds;
 
 constexpr milliseconds tick{100};
 constexpr milliseconds asking_limit{400};    // survivors have half a second from SIGTERM on
-constexpr milliseconds patient_limit{1500};  // where nobody kills: a busy machine answers late
+constexpr milliseconds patient_limit{900};   // where nobody kills: a busy machine answers late
 constexpr milliseconds waiting_limit{2000};  // for the reporter's word
 constexpr milliseconds settle_time{100};     // for what was said to leave this process
 constexpr milliseconds look_around_time{1000};
-constexpr int hung_code = 4;   // of the contract: no progress, or a rank lost
-constexpr int error_code = 5;  // of the contract: no report could be made
-constexpr int lookouts = 2;    // ranks that ask the others now and then, so that one may be lost
+constexpr double seconds_max = 1e9;  // beyond it a time is for ever
+constexpr int hung_code = 4;         // of the contract: no progress, or a rank lost
+constexpr int error_code = 5;        // of the contract: no report could be made
+constexpr std::int64_t step_bytes = std::int64_t{64} << 20;  // of files: a step of its own
+constexpr int lookouts = 2;  // ranks that ask the others now and then, so that one may be lost
 
 sigset_t watched_signals() {
   sigset_t set;
@@ -38,7 +41,7 @@ sigset_t watched_signals() {
 }
 
 milliseconds of_seconds(double seconds) {
-  return milliseconds(static_cast<std::int64_t>(seconds * 1000));
+  return milliseconds(static_cast<std::int64_t>(std::min(seconds, seconds_max) * 1000));
 }
 
 /// A rank's state as lines; the journal is the rest.
@@ -72,6 +75,17 @@ RankState read(int rank, const Heard& heard) {
   rest << lines.rdbuf();
   made.journal = rest.str();
   return made;
+}
+
+/// Bytes that this process has read and written, by what the kernel counts: files above all.
+std::int64_t transferred_bytes() {
+  std::ifstream file("/proc/self/io");
+  std::int64_t sum = 0;
+  std::int64_t value = 0;
+  for (std::string word; file >> word >> value;) {
+    if (word == "rchar:" || word == "wchar:") sum += value;
+  }
+  return sum;
 }
 
 /// What tells a launch from any other.
@@ -123,10 +137,11 @@ void Watchdog::meet(Group& world) {
 
 void Watchdog::reported(int code) { reported_code_ = code; }
 
-void Watchdog::end(Trigger trigger, const std::string& words) {
+void Watchdog::end(Trigger trigger, int rank, const std::string& words) {
   {
     const std::lock_guard lock(mutex_);
     own_trigger_ = trigger;
+    own_rank_ = rank;
     words_ = words;
     std::replace(words_.begin(), words_.end(), '\n', ' ');
   }
@@ -141,6 +156,7 @@ void Watchdog::watch(const std::stop_token& stop) {
     pollfd entry{signals_, POLLIN, 0};
     ::poll(&entry, 1, static_cast<int>(tick.count()));
     if (told_code_ >= 0) leave(told_code_);
+    look_at_files();
     const Trigger trigger = due();
     if (trigger != Trigger::none && reported_code_ >= 0) leave(reported_code_);
     if (trigger != Trigger::none) conclude(trigger);
@@ -168,8 +184,21 @@ Trigger Watchdog::due() {
   return Trigger::no_progress;
 }
 
+void Watchdog::look_at_files() {
+  const std::int64_t bytes = transferred_bytes();
+  const std::lock_guard lock(mutex_);
+  if (bytes - transferred_ < step_bytes) return;
+  transferred_ = bytes;
+  transferred_at_ = Clock::now();
+}
+
+milliseconds Watchdog::since_files() const {
+  const std::lock_guard lock(mutex_);
+  return std::chrono::duration_cast<milliseconds>(Clock::now() - transferred_at_);
+}
+
 milliseconds Watchdog::idle() const {
-  milliseconds least = milliseconds::max();
+  milliseconds least = since_files();
   for (const Notes* each : notes_) least = std::min(least, each->standing().idle);
   return least;
 }
@@ -191,7 +220,7 @@ bool Watchdog::someone_is_gone() {
 // A rank that waits long for one that works is not hung.
 bool Watchdog::others_move_on() {
   const std::vector<int> asked = others();
-  const std::vector<Heard> heard = channel_.ask(asked, "state", asking_limit);
+  const std::vector<Heard> heard = channel_.ask(asked, "state", patient_limit);
   for (std::size_t i = 0; i < asked.size(); ++i) {
     const RankState state = read(asked[i], heard[i]);
     if (state.standing && state.standing->idle + tick < of_seconds(limits_.timeout_seconds)) {
@@ -215,6 +244,7 @@ std::string Watchdog::state() const {
   RankState mine;
   mine.rank = rank_;
   mine.standing = notes_.front()->standing();
+  mine.standing->idle = std::min(mine.standing->idle, since_files());
   mine.journal = acts_.journal();
   const std::lock_guard lock(mutex_);
   mine.trigger = own_trigger_;
@@ -250,6 +280,13 @@ Ending Watchdog::ending(Trigger trigger, const std::vector<Heard>& heard,
     made.ranks.push_back(other);
   }
   const std::lock_guard lock(mutex_);
+  if (notes_.size() > 1) {
+    made.ranks.front().trigger = Trigger::none;
+    for (RankState& each : made.ranks) {
+      if (each.rank == own_rank_) each.trigger = own_trigger_;
+      if (each.rank == own_rank_) each.words = words_;
+    }
+  }
   for (RankState& each : made.ranks) {
     if (!each.standing && each.rank < std::ssize(last_heard_)) {
       each.standing = last_heard_[each.rank];
@@ -282,6 +319,9 @@ void Watchdog::conclude(Trigger trigger) {
     }
     // Without a side channel nobody can be asked, and two reports would be one too many.
     if (!met_) lowest = rank_ == 0;
+    // What came while this rank was stopped is answered before what it asks itself: the others may
+    // have reported long ago.
+    if (lowest && met_) channel_.ask({rank_}, "state", limit);
     if (lowest && told_code_ < 0) {
       told_code_ = written_report(ending(trigger, heard, asked));
       channel_.ask(asked, fmt::format("ended {}", told_code_.load()), asking_limit);
@@ -291,7 +331,8 @@ void Watchdog::conclude(Trigger trigger) {
     while (told_code_ < 0 && Clock::now() < end) std::this_thread::sleep_for(milliseconds(5));
   }
   std::this_thread::sleep_for(settle_time);
-  leave(told_code_ < 0 ? hung_code : told_code_.load());
+  const int own_code = trigger == Trigger::failed ? error_code : hung_code;
+  leave(told_code_ < 0 ? own_code : told_code_.load());
 }
 
 void Watchdog::leave(int code) {

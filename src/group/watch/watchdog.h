@@ -69,8 +69,8 @@ class Watchdog {
   /// The report is written: from here on a signal or a hang ends this process with `code`.
   void reported(int code);
 
-  /// Ends the run: this rank has failed, or lost its transport, in these words.
-  [[noreturn]] void end(Trigger trigger, const std::string& words);
+  /// Ends the run: rank `rank` of this process has failed, or lost its transport, in these words.
+  [[noreturn]] void end(Trigger trigger, int rank, const std::string& words);
 
  private:
   void watch(const std::stop_token& stop);
@@ -84,6 +84,8 @@ class Watchdog {
   int written_report(const Ending& of) const;
   Ending ending(Trigger trigger, const std::vector<Heard>& heard, const std::vector<int>& asked);
   std::vector<int> others() const;
+  void look_at_files();
+  std::chrono::milliseconds since_files() const;
   std::chrono::milliseconds idle() const;
   [[noreturn]] void leave(int code);
 
@@ -100,8 +102,11 @@ class Watchdog {
   std::atomic<int> reported_code_ = -1;  // of a run that came to its own end
   mutable std::mutex mutex_;
   Trigger own_trigger_ = Trigger::none;
+  int own_rank_ = 0;  // whose trigger it is
   std::string words_;
   std::vector<std::optional<Standing>> last_heard_;
+  std::int64_t transferred_ = 0;  // bytes, when they last were a step
+  std::chrono::steady_clock::time_point transferred_at_ = start_;
   SideChannel channel_;
   std::jthread thread_;
 };

@@ -14,6 +14,7 @@ class WatchedGroup final : public ForwardingGroup {
   WatchedGroup(std::unique_ptr<Group> inner, Notes& notes)
       : ForwardingGroup(*inner), notes_(notes), owned_(std::move(inner)) {}
 
+  void moved() override { notes_.step(); }
   std::int64_t least(std::int64_t value) override {
     const Call call(notes_, "least");
     return inner().least(value);

@@ -1,0 +1,298 @@
+#include "app/watch.h"
+
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+#include <unistd.h>
+
+#include <algorithm>
+#include <array>
+#include <cstdio>
+#include <cstdlib>
+#include <filesystem>
+#include <random>
+
+#include "app/verdicts.h"
+#include "checkpoint/file.h"
+
+namespace slicecheck::app {
+namespace {
+
+using group::Heard;
+using group::RankState;
+using group::Trigger;
+using Ranks = std::vector<report::RankEntry>;
+
+constexpr std::int64_t journal_bytes_max = std::int64_t{64} << 20;
+
+// What a reshard checks, so that what a dead run did not come to is said.
+constexpr std::array<std::string_view, 11> reshard_checks{"shape",
+                                                          "placement",
+                                                          "scales.global",
+                                                          "inputs-unchanged",
+                                                          "bytes.w13",
+                                                          "bytes.w13_sf",
+                                                          "bytes.w2",
+                                                          "bytes.w2_sf",
+                                                          "scalars.g1_alphas",
+                                                          "scalars.g1_scale_c",
+                                                          "scalars.g2_alphas"};
+
+std::string fresh_folder() {
+  const char* temporary = std::getenv("TMPDIR");
+  std::random_device device;
+  return fmt::format("{}/slicecheck-journals-{:08x}{:08x}",
+                     temporary == nullptr ? "/tmp" : temporary, device(), device());
+}
+
+void add_not_run(report::Report& whole) {
+  for (const std::string_view id : reshard_checks) {
+    const bool there = std::any_of(whole.checks.begin(), whole.checks.end(),
+                                   [&](const report::Check& check) { return check.id == id; });
+    if (there) continue;
+    report::Check check;
+    check.id = id;
+    check.text = "not run";
+    whole.checks.push_back(std::move(check));
+  }
+}
+
+report::Finding finding(std::string_view cause, std::vector<int> ranks, std::string text) {
+  report::Finding made;
+  made.cause = cause;
+  made.side = report::Side::machine;
+  made.ranks = std::move(ranks);
+  made.text = std::move(text);
+  return made;
+}
+
+std::string last_word(const RankState& state) {
+  if (state.standing)
+    return fmt::format("the last that is known of it is {}", text(*state.standing));
+  const Result<report::Report> journal = report::parsed(state.journal);
+  for (const report::RankEntry& entry : journal.reason ? Ranks{} : journal->ranks) {
+    for (const auto& [key, value] : entry.more) {
+      const auto* phase = std::get_if<std::string>(&value);
+      if (key == "phase" && phase != nullptr)
+        return fmt::format("its journal ends in phase {}", *phase);
+    }
+  }
+  return "nothing is known of where it was";
+}
+
+/// The ranks that did not answer, each way as one finding; the lowest one's last word.
+void add_missing(report::Report& whole, const group::Ending& ending, Heard::Outcome outcome) {
+  std::vector<int> ranks;
+  for (const RankState& each : ending.ranks) {
+    if (each.outcome == outcome) ranks.push_back(each.rank);
+  }
+  if (ranks.empty()) return;
+  const auto first = std::find_if(ending.ranks.begin(), ending.ranks.end(),
+                                  [&](const RankState& each) { return each.rank == ranks[0]; });
+  const bool gone = outcome == Heard::Outcome::gone;
+  whole.findings.push_back(finding(
+      gone ? "rank-lost" : "rank-hung", ranks,
+      fmt::format("rank {} {}; {}", fmt::join(ranks, ", "),
+                  gone ? "is gone" : "does not answer: stopped, or cut off", last_word(*first))));
+}
+
+/// Where every rank answers: the one that is behind, by its steps; of equals one that is in no
+/// call.
+const RankState& furthest_behind(const group::Ending& ending) {
+  return *std::min_element(ending.ranks.begin(), ending.ranks.end(),
+                           [](const RankState& a, const RankState& b) {
+                             const group::Standing left = a.standing.value_or(group::Standing{});
+                             const group::Standing right = b.standing.value_or(group::Standing{});
+                             return std::pair(left.sequence, !left.call.empty()) <
+                                    std::pair(right.sequence, !right.call.empty());
+                           });
+}
+
+void add_findings(report::Report& whole, const group::Ending& ending, const Options& options) {
+  for (const RankState& each : ending.ranks) {
+    if (each.trigger != Trigger::failed && each.trigger != Trigger::lost) continue;
+    const bool failed = each.trigger == Trigger::failed;
+    whole.findings.push_back(finding(
+        failed ? "rank-failed" : "rank-lost", {each.rank},
+        fmt::format("rank {} {}: {}; {}", each.rank, failed ? "failed" : "lost its transport",
+                    each.words, last_word(each))));
+  }
+  add_missing(whole, ending, Heard::Outcome::gone);
+  add_missing(whole, ending, Heard::Outcome::silent);
+  if (!whole.findings.empty()) return;
+  if (ending.trigger == Trigger::terminated) {
+    report::Check ended;
+    ended.id = "ended";
+    ended.status = report::Status::failed;
+    ended.text = "a signal ended the run; every rank answers";
+    whole.checks.push_back(ended);
+    return;
+  }
+  const RankState& behind = furthest_behind(ending);
+  const std::string limit =
+      ending.trigger == Trigger::deadline
+          ? fmt::format("the deadline of {} s is over", options.deadline)
+          : fmt::format("no rank has made progress for {} s", options.timeout);
+  whole.findings.push_back(finding("rank-hung", {behind.rank},
+                                   fmt::format("{}; rank {} is the first one behind: {}", limit,
+                                               behind.rank, last_word(behind))));
+}
+
+void add_standing(report::Report& part, const RankState& state) {
+  if (part.ranks.empty()) part.ranks.push_back({state.rank, 0, "", "", 0, {}});
+  report::Fields& more = part.ranks.front().more;
+  if (state.standing) more.clear();  // what a journal said of it is older
+  constexpr std::array<std::string_view, 3> outcomes{"answered", "gone", "silent"};
+  more.emplace_back("outcome", std::string(outcomes[static_cast<std::size_t>(state.outcome)]));
+  if (!state.standing) return;
+  more.emplace_back("phase", state.standing->phase);
+  more.emplace_back("call", state.standing->call);
+  more.emplace_back("step", state.standing->sequence);
+}
+
+}  // namespace
+
+Watch::Watch(const Options& options, int rank, int threads)
+    : options_(options), first_rank_(rank), folder_(fresh_folder()), parts_(threads) {
+  std::vector<const group::Notes*> watched;
+  for (int thread = 0; thread < threads; ++thread) {
+    notes_.push_back(std::make_unique<group::Notes>());
+    watched.push_back(notes_.back().get());
+  }
+  // The laws are timed case by case; what is left to see here is a case that does not end by that.
+  const bool by_case = options.command == "properties" || options.command == "replay";
+  const double timeout = by_case ? 2 * options.timeout + 10 : options.timeout;
+  const group::WatchLimits limits{timeout, options.deadline, options.side_channel, rank};
+  watchdog_ = std::make_unique<group::Watchdog>(
+      limits, watched,
+      group::WatchActs{[this] { return journal(); },
+                       [this](const group::Ending& ending) { return report(ending); },
+                       [this] {
+                         // Whoever ends early takes along what lost ranks have left here.
+                         std::error_code ignored;
+                         std::filesystem::remove_all(folder_, ignored);
+                       }});
+}
+
+Watch::~Watch() {
+  // Under the watchdog still: the first rank that leaves with a code other than 0 makes the
+  // launcher end the others.
+  remove_journals();
+  watchdog_.reset();
+}
+
+void Watch::meet(group::Group& world) {
+  {
+    std::string folder = fresh_folder();
+    const std::size_t name = folder.rfind('/') + 1;
+    world.broadcast({reinterpret_cast<std::uint8_t*>(folder.data()) + name, folder.size() - name},
+                    0);
+    const std::lock_guard lock(mutex_);
+    folder_ = folder;
+    first_rank_ = world.rank();
+  }
+  watchdog_->meet(world);
+}
+
+std::string Watch::file(int rank) const { return fmt::format("{}/rank{}.json", folder_, rank); }
+
+void Watch::keep(int thread, report::Report part) {
+  const std::lock_guard lock(mutex_);
+  const int rank = first_rank_ + thread;
+  part.command = options_.command;
+  if (part.ranks.empty()) part.ranks.push_back({rank, 0, "", "", 0, {}});
+  const group::Standing standing = notes_[thread]->standing();
+  part.ranks.front().more.emplace_back("phase", standing.phase);
+  part.ranks.front().more.emplace_back("step", standing.sequence);
+  parts_[thread] = std::move(part);
+  std::error_code ignored;
+  std::filesystem::create_directories(folder_, ignored);
+  // A journal that cannot be written is no reason to end a run that goes on.
+  if (report::write(parts_[thread], file(rank))) return;
+}
+
+std::string Watch::journal() const {
+  const std::lock_guard lock(mutex_);
+  return report::json(parts_.front());
+}
+
+std::string Watch::journal_of(const RankState& state) const {
+  const std::lock_guard lock(mutex_);
+  if (!state.journal.empty()) return state.journal;
+  const int thread = state.rank - first_rank_;
+  if (thread >= 0 && thread < std::ssize(parts_)) return report::json(parts_[thread]);
+  // A rank of this host that does not answer has left its journal.
+  const Result<std::string> text = checkpoint::text_of(file(state.rank), journal_bytes_max);
+  return text.reason ? std::string() : *text;
+}
+
+int Watch::report(group::Ending ending) const {
+  std::vector<report::Report> parts;
+  for (RankState& state : ending.ranks) {
+    state.journal = journal_of(state);
+    const Result<report::Report> read = report::parsed(state.journal);
+    report::Report part = read.reason ? report::Report{} : *read;
+    add_standing(part, state);
+    parts.push_back(std::move(part));
+  }
+  report::Report whole = report::merged(parts);
+  whole.command = options_.command.empty() ? "reshard" : options_.command;
+  if (whole.command == "reshard") add_not_run(whole);
+  add_findings(whole, ending, options_);
+  const bool failed = ending.trigger == Trigger::failed;
+  whole.verdict = failed ? report::Verdict::error : report::Verdict::hung;
+  whole.run.versions = versions({});
+  whole.run.environment = environment();
+  Reason reason = report::write(whole, options_.report);
+  if (reason) whole.verdict = report::Verdict::error;
+  // Streams may be closed or full: what cannot be said is not waited for.
+  const std::string& said =
+      whole.findings.empty() ? whole.checks.back().text : whole.findings.front().text;
+  std::string lines = fmt::format("slicecheck: {}\n", said);
+  if (reason) lines += fmt::format("slicecheck: {}\n", reason.text());
+  std::fputs(lines.c_str(), stderr);
+  std::fputs(fmt::format("verdict: {}\n", report::name(whole.verdict)).c_str(), stdout);
+  std::fflush(stdout);
+  return report::exit_code(whole.verdict);
+}
+
+void Watch::remove_journals() const {
+  const std::lock_guard lock(mutex_);
+  std::error_code ignored;
+  for (int thread = 0; thread < std::ssize(parts_); ++thread) {
+    std::filesystem::remove(file(first_rank_ + thread), ignored);
+  }
+  // Gone with the last rank of this host: until then it is not empty.
+  std::filesystem::remove(folder_, ignored);
+}
+
+Result<report::Report> from_journals(const std::string& folder) {
+  std::vector<std::string> files;
+  std::error_code error;
+  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
+    if (entry.path().extension() == ".json") files.push_back(entry.path());
+  }
+  if (error) return Reason(fmt::format("{}: {}", folder, error.message()));
+  if (files.empty()) return Reason(fmt::format("{} holds no journal", folder));
+  std::sort(files.begin(), files.end());
+  std::vector<report::Report> parts;
+  for (const std::string& file : files) {
+    const Result<std::string> text = checkpoint::text_of(file, journal_bytes_max);
+    if (text.reason) return text.reason;
+    Result<report::Report> part = report::parsed(*text);
+    if (part.reason) return Reason(fmt::format("{}: {}", file, part.reason.text()));
+    parts.push_back(std::move(*part));
+  }
+  report::Report whole = report::merged(parts);
+  if (whole.command.empty()) whole.command = "reshard";
+  if (whole.command == "reshard") add_not_run(whole);
+  std::vector<int> ranks;
+  for (const report::RankEntry& each : whole.ranks) ranks.push_back(each.rank);
+  whole.findings.push_back(
+      finding("rank-lost", {},
+              fmt::format("the run left no report; journals of rank {} are what is left",
+                          fmt::join(ranks, ", "))));
+  whole.verdict = report::Verdict::hung;
+  return whole;
+}
+
+}  // namespace slicecheck::app

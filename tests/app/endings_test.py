@@ -1,0 +1,306 @@
+"""A run always ends, in time, with the right code and a report that tells the truth: a fault at a
+call of a phase on a rank, over mpirun and over threads; and what its streams and files may do."""
+
+import concurrent.futures
+import functools
+import glob
+import os
+import pathlib
+import random
+import subprocess
+import sys
+import tempfile
+import time
+
+import program
+
+FAULTY = os.environ.get("SLICECHECK_FAULTY_PROGRAM", "")
+# ci/test --full asks for more cases of everything: here it runs all of them.
+FULL = "SLICECHECK_CASES" in os.environ
+PHASES = ("start", "stock", "reshard", "verify", "probe", "report")
+# Beside the limit: the launch itself, two seconds to see it, and a machine that does other things.
+SLACK = 30
+AT_ONCE = 3
+
+# How each fault ends over MPI: verdicts, the launcher's codes, cause of the finding.
+ENDS = {
+    "throw": ({"error"}, {5}, "rank-failed"),
+    "bad_alloc": ({"error"}, {5}, "rank-failed"),
+    # The others are left in a call that it does not come to, or meet it in one of another size.
+    "return": ({"error", "hung"}, {1, 4, 5, 134}, None),
+    "exit0": ({"hung"}, {1, 4}, "rank-lost"),
+    "loop": ({"hung"}, {4}, "rank-hung"),
+    "stop": ({"hung"}, {4}, "rank-hung"),
+    "kill": ({"hung"}, {137}, "rank-lost"),
+    "corrupt": ({"failed"}, {1}, "transport-corruption"),
+    "truncate": ({"failed"}, {1}, "transport-corruption"),
+}
+# Damage to payload only where payload moves; half of a probe's message may be zeros anyway.
+DAMAGE = {"corrupt": ("reshard", "probe"), "truncate": ("reshard",)}
+
+
+def sample():
+    """(ranks, kind, rank, phase): each fault in each phase on a rank by seed, 60 in all; at the
+    full level every rank of 2, 3 and 4."""
+    pairs = [(kind, phase) for kind in ENDS for phase in DAMAGE.get(kind, PHASES)]
+    if FULL:
+        return [
+            (ranks, kind, rank, phase)
+            for kind, phase in pairs
+            for ranks in (2, 3, 4)
+            for rank in range(ranks)
+        ]
+    chosen = random.Random(8)
+    pairs += chosen.sample(pairs, 60 - len(pairs))
+    made = []
+    for kind, phase in pairs:
+        ranks = chosen.choice((2, 3, 4))
+        made.append((ranks, kind, chosen.randrange(ranks), phase))
+    return made
+
+
+def living(mark):
+    """Processes whose command line has this mark."""
+    found = []
+    for path in glob.glob("/proc/[0-9]*/cmdline"):
+        try:
+            with open(path, encoding="utf-8", errors="replace") as line:
+                if mark in line.read():
+                    found.append(path)
+        except OSError:
+            pass
+    return found
+
+
+@functools.cache
+def limit_seconds():
+    """For --timeout: start-up counts, so a launch must fit in it on a machine that does other
+    things too."""
+    with tempfile.TemporaryDirectory(prefix="slicecheck-test-") as folder:
+        start = time.monotonic()
+        Run(pathlib.Path(folder), "healthy").mpi(4, "", "--timeout", "60")
+        return round(2 + AT_ONCE * (time.monotonic() - start), 1)
+
+
+class Run:
+    """A run of the program with a fault, in a folder of its own."""
+
+    def __init__(self, folder, name):
+        self.folder = folder / name
+        self.folder.mkdir()
+        self.temporary = self.folder / "t"
+        self.temporary.mkdir()
+        self.report = self.folder / "report.json"
+
+    def launched(self, launcher, fault, *arguments, command="reshard"):
+        timeout = () if "--timeout" in arguments else ("--timeout", str(limit_seconds()))
+        return program.launch(
+            ["env", f"SLICECHECK_FAULT={fault}", f"TMPDIR={self.temporary}", *launcher, FAULTY]
+            + [command, *timeout, "--report", str(self.report), *arguments],
+            self.report,
+        )
+
+    def mpi(self, ranks, fault, *arguments, flags=()):
+        launcher = [program.MPIRUN, *program.FLAGS, *flags, "-n", str(ranks)]
+        return self.launched(launcher, fault, *arguments)
+
+    def local(self, ranks, fault, *arguments):
+        return self.launched([], fault, "--transport", "local", "--ranks", str(ranks), *arguments)
+
+    def left(self):
+        """What is left of it: processes (mpirun may end a moment before the last rank that it
+        killed), and temporary files."""
+        end = time.monotonic() + 5
+        while living(str(self.report)) and time.monotonic() < end:
+            time.sleep(0.05)
+        files = list(self.temporary.glob("slicecheck*")) + list(self.folder.glob("*.part"))
+        return living(str(self.report)) + [str(file) for file in files]
+
+
+class Endings(program.ProgramTest):
+    def run_of(self, name="run"):
+        return Run(self.folder, name)
+
+    def assert_told(self, ended, due, rank):
+        verdicts, codes, cause = due
+        said = f"exit {ended.code}\n{ended.stdout}\n{ended.stderr}\n{ended.report}"
+        self.assertIn(ended.code, codes, said)
+        self.assertIsNotNone(ended.report, said)
+        self.assertIn(ended.report["verdict"], verdicts, said)
+        if cause:
+            found = [f for f in ended.report["findings"] if f["cause"] == cause]
+            self.assertTrue(found, said)
+            self.assertIn(rank, found[0]["ranks"], said)
+
+    def check_fault(self, number, fault):
+        ranks, kind, rank, phase = fault
+        run = self.run_of(f"f{number}")
+        start = time.monotonic()
+        ended = run.mpi(ranks, f"{kind} {rank} {phase} 1")
+        seconds = time.monotonic() - start
+        self.assertLess(seconds, limit_seconds() + SLACK)
+        self.assert_told(ended, ENDS[kind], rank)
+        self.assertEqual(run.left(), [])
+
+    def test_every_fault_ends_the_run_over_mpirun_with_the_truth(self):
+        limit_seconds()  # while nothing else runs
+        with concurrent.futures.ThreadPoolExecutor(AT_ONCE) as pool:
+            tried = [
+                (fault, pool.submit(self.check_fault, number, fault))
+                for number, fault in enumerate(sample())
+            ]
+            for fault, result in tried:
+                with self.subTest(fault=fault):
+                    result.result()
+
+    def test_threads_end_alike(self):
+        for kind in ("throw", "bad_alloc", "loop", "corrupt", "truncate"):
+            for phase in DAMAGE.get(kind, ("start", "reshard", "report")):
+                with self.subTest(kind=kind, phase=phase):
+                    run = self.run_of(f"{kind}-{phase}")
+                    self.assert_told(run.local(3, f"{kind} 1 {phase} 1"), ENDS[kind], 1)
+                    self.assertEqual(run.left(), [])
+
+    def test_a_rank_that_works_while_the_others_wait_is_no_fault(self):
+        # Longer than the limit in all, not in a step; a step may be 64 MiB of a file.
+        for kind in ("work", "write"):
+            ended = self.run_of(kind).mpi(3, f"{kind} 1 reshard 2", "--timeout", "4")
+            self.assert_ended(ended, 0, "passed")
+            timings = {each["phase"]: each["seconds"] for each in ended.report["run"]["timings"]}
+            self.assertGreater(timings["reshard"], 5)
+
+    def test_what_did_not_run_is_marked(self):
+        ended = self.run_of().mpi(3, "kill 1 reshard 1")
+        status = {check["id"]: check["status"] for check in ended.report["checks"]}
+        self.assertEqual(status["shape"], "passed")
+        self.assertEqual(status["bytes.w13"], "not-run")
+        self.assertEqual(status["scalars.g2_alphas"], "not-run")
+        told = {entry["rank"]: entry for entry in ended.report["ranks"]}
+        self.assertEqual(told[1]["outcome"], "gone")
+        self.assertEqual(told[0]["phase"], "reshard")
+        self.assertIn("in phase reshard", ended.report["findings"][0]["text"])
+
+    def test_a_deadline_ends_a_run_that_moves_on(self):
+        ended = self.run_of().mpi(2, "none 0 start 1", "--repeat", "1000000", "--deadline", "4")
+        self.assertEqual(ended.code, 4, ended.stderr)
+        self.assertIn("deadline of 4 s", ended.report["findings"][0]["text"])
+
+    def test_without_a_side_channel_rank_0_still_reports(self):
+        ended = self.run_of().mpi(2, "loop 1 reshard 1", "--side-channel", "off")
+        self.assertEqual(ended.code, 4, ended.stderr)
+        self.assertEqual(ended.report["verdict"], "hung")
+
+    def test_a_launcher_that_forgives_lost_ranks_is_refused(self):
+        for number, (flags, told) in enumerate(
+            (
+                (["--enable-recovery"], "OMPI_MCA_orte_enable_recovery=1"),
+                (["--max-restarts", "1"], "OMPI_MCA_orte_max_restarts=1"),
+                (["--continuous"], "--continuous"),
+            )
+        ):
+            with self.subTest(flags=flags):
+                ended = self.run_of(f"run{number}").mpi(2, "", flags=flags)
+                # Such a launcher returns 0 whatever its ranks return: the report has the truth.
+                self.assertEqual(ended.report["exit_code"], 2)
+                self.assertEqual(len(ended.own_lines()), 1)
+                self.assertIn(told, ended.own_lines()[0])
+
+
+class Journals(program.ProgramTest):
+    def merged(self, folder, *arguments):
+        report = self._report()
+        return program.launch(
+            [program.PROGRAM, "report", "--from-journals", str(folder), "--report", str(report)]
+            + list(arguments),
+            report,
+        )
+
+    def test_what_a_dead_run_left_is_merged(self):
+        run = Run(self.folder, "run")
+        # The process of all ranks dies: nobody is there to report.
+        ended = run.local(3, "kill 1 verify 1")
+        self.assertEqual((ended.code, ended.report), (-9, None))
+        (folder,) = run.temporary.glob("slicecheck-journals-*")
+        self.assertEqual(len(list(folder.glob("*.json"))), 3)
+        merged = self.merged(folder, "--exit-code")
+        self.assert_ended(merged, 4, "hung")
+        status = {check["id"]: check["status"] for check in merged.report["checks"]}
+        self.assertEqual(status["inputs-unchanged"], "passed")
+        self.assertEqual(status["bytes.w2"], "not-run")
+        self.assertEqual([entry["rank"] for entry in merged.report["ranks"]], [0, 1, 2])
+
+    def test_a_folder_without_journals_is_unusable(self):
+        for folder in (self.folder, self.folder / "none"):
+            merged = self.merged(folder)
+            self.assertEqual((merged.code, merged.report), (2, None))
+            self.assertIn(str(folder), merged.own_lines()[0])
+        (self.folder / "rank0.json").write_text("{", encoding="utf-8")
+        merged = self.merged(self.folder)
+        self.assertEqual(merged.code, 2)
+        self.assertIn("rank0.json", merged.own_lines()[0])
+
+
+class Streams(program.ProgramTest):
+    def shell(self, line, *, report):
+        process = subprocess.run(
+            ["sh", "-c", line],
+            capture_output=True,
+            text=True,
+            timeout=program.TIME_LIMIT,
+            check=False,
+            cwd=self.folder,
+        )
+        lines = process.stderr.splitlines()
+        self.assertEqual((process.returncode, len(lines)), (5, 1), f"{line}: {process.stderr}")
+        self.assertEqual((self.folder / report).is_file(), report == "r.json", line)
+        return lines[0]
+
+    def test_output_that_nobody_takes_ends_with_5(self):
+        run = f"{program.PROGRAM} reshard --ranks 2 --report r.json"
+        for line in (f"{run} >&-", f"{run} >/dev/full", f"{program.PROGRAM} --help >/dev/full"):
+            told = self.shell(line, report="r.json")
+            self.assertIn("standard output cannot be written", told)
+
+    def test_a_report_that_no_disk_takes_ends_with_5(self):
+        run = f"{program.PROGRAM} reshard --ranks 2 --quiet"
+        gone = f"mkdir gone && cd gone && rmdir ../gone && {run} --report r.json"
+        for line in (f"{run} --report /dev/full", gone):
+            self.assertIn("cannot be written", self.shell(line, report="none"))
+
+
+class Soak(program.ProgramTest):
+    SMALL = ("--experts", "2", "--hidden", "128", "--intermediate", "128")
+
+    def test_memory_is_flat_over_500_rounds(self):
+        ended = self.local(2, "reshard", *self.SMALL, "--repeat", "500")
+        self.assert_ended(ended, 0, "passed")
+        checks = {check["id"]: check for check in ended.report["checks"]}
+        self.assertEqual(checks["rounds"]["compared"], 2 * 500)
+        self.assertEqual(checks["memory"]["status"], "passed")
+        self.assertEqual(ended.stderr, "")
+
+    def test_rounds_end_by_time(self):
+        ended = self.mpi(2, "reshard", *self.SMALL, "--seconds", "1")
+        self.assert_ended(ended, 0, "passed")
+
+    def test_a_round_that_differs_is_one_line(self):
+        run = Run(self.folder, "run")
+        ended = run.local(2, "corrupt 1 reshard 1", *self.SMALL, "--repeat", "3")
+        self.assert_ended(ended, 1, "failed")
+        self.assertEqual(ended.own_lines(), ["slicecheck: round 0 with seed 1 does not pass"])
+
+
+def codes_are_known():
+    """The codes that a launcher makes of lost ranks are its own: these are Open MPI's, which
+    calls its mpiexec OpenRTE's."""
+    told = subprocess.run(
+        [program.MPIRUN, "--version"], capture_output=True, text=True, check=False
+    )
+    return "Open MPI" in told.stdout or "OpenRTE" in told.stdout
+
+
+if __name__ == "__main__":
+    if not codes_are_known():
+        print("not run: the launcher is not Open MPI's")
+        sys.exit(77)
+    program.main()
