@@ -6,12 +6,16 @@ import os
 import shutil
 import subprocess
 import sys
+import time
 
 import program
 
 WRONG = os.environ.get(
     "SLICECHECK_WRONG_PROGRAM", str(program.ROOT / "build/tests/app/slicecheck_wrong_engines")
 )
+FAULTY = os.environ.get("SLICECHECK_FAULTY_PROGRAM", "")
+# Beside the limit: start-up of CUDA and NCCL, and two seconds to see it.
+SLACK = 30
 OTHER_NCCL = os.environ.get("SLICECHECK_OTHER_NCCL", "")
 NCCL = ("--transport", "nccl")
 
@@ -73,6 +77,25 @@ class Gpu(program.ProgramTest):
         self.assertIn(ended.code, (4, 5), ended.stderr)
         self.assertRegex(ended.stderr, r"rank 1: .* failed on the device: .*illegal memory access")
         self.assertNotEqual(ended.report["verdict"], "passed")
+
+    def test_a_rank_that_stops_or_dies_within_the_reshard_is_left_in_time_and_named(self):
+        ranks = max(2, min(4, devices()))
+        share = ("--share-gpu",) if ranks > devices() else ()
+        limit = 8
+        for kind, code, cause in (("stop", 4, "rank-hung"), ("kill", 137, "rank-lost")):
+            for call in (1, 8):
+                with self.subTest(kind=kind, call=call):
+                    report = self._report()
+                    command = ["env", f"SLICECHECK_FAULT={kind} 1 reshard {call}", program.MPIRUN]
+                    command += [*program.FLAGS, "-n", str(ranks), FAULTY, "reshard", *NCCL, *share]
+                    command += ["--probe", "none", "--timeout", str(limit)]
+                    start = time.monotonic()
+                    ended = program.launch([*command, "--report", str(report)], report)
+                    self.assertLess(time.monotonic() - start, limit + SLACK)
+                    self.assertEqual(ended.code, code, ended.stderr)
+                    self.assertEqual(ended.report["verdict"], "hung")
+                    found = [f for f in ended.report["findings"] if f["cause"] == cause]
+                    self.assertEqual([f["ranks"] for f in found], [[1]])
 
     def test_groups_of_two_within_four_ranks(self):
         ended = self.nccl(4, "reshard", "--tp", "2", "--probe", "none")
