@@ -30,8 +30,9 @@ class PropertiesTest(program.ProgramTest):
     def test_every_law_passes_with_all_its_classes(self):
         ended = self.local(4, "properties", "--level", "smoke")
         self.assert_ended(ended, 0, "passed")
-        self.assertGreaterEqual(len(ended.report["checks"]), 37)
-        for check in ended.report["checks"]:
+        laws = [check for check in ended.report["checks"] if check["id"] != "transport"]
+        self.assertGreaterEqual(len(laws), 37)
+        for check in laws:
             self.assertEqual(check["status"], "passed", check)
             self.assertGreaterEqual(check["compared"], 60)
             self.assertEqual(check["figures"]["classes_missed"], 0)

@@ -24,8 +24,9 @@ using std::chrono::milliseconds;
 constexpr milliseconds tick{100};
 constexpr milliseconds asking_limit{400};    // survivors have half a second from SIGTERM on
 constexpr milliseconds patient_limit{900};   // where nobody kills: a busy machine answers late
-constexpr milliseconds waiting_limit{2000};  // for the reporter's word
-constexpr milliseconds settle_time{100};     // for what was said to leave this process
+constexpr milliseconds waiting_limit{2000};  // for the reporter's word, before it is asked again
+constexpr milliseconds reporting_limit{20000};
+constexpr milliseconds settle_time{100};  // for what was said to leave this process
 constexpr milliseconds look_around_time{1000};
 constexpr double seconds_max = 1e9;  // beyond it a time is for ever
 constexpr int hung_code = 4;         // of the contract: no progress, or a rank lost
@@ -311,7 +312,9 @@ void Watchdog::conclude(Trigger trigger) {
   const milliseconds limit = hurried ? asking_limit : patient_limit;
   const std::string question = fmt::format("ending {}", static_cast<int>(trigger));
   const std::vector<int> asked = others();
-  for (int round = 0; round < size_ && told_code_ < 0; ++round) {
+  // As long as a lower rank answers it may be writing; a machine that does much else writes late.
+  const Clock::time_point given_up = Clock::now() + (met_ ? reporting_limit : 2 * waiting_limit);
+  while (told_code_ < 0 && Clock::now() < given_up) {
     const std::vector<Heard> heard = channel_.ask(asked, question, limit);
     bool lowest = true;
     for (std::size_t i = 0; i < asked.size(); ++i) {
