@@ -98,6 +98,8 @@ std::vector<std::string> causes_of(std::string_view name) {
   if (name == "rows-not-shuffled") made.emplace_back("scale-rows-not-shuffled");
   if (name == "not-converted") made.emplace_back("rows-not-shuffled");
   if (name == "wrong-axis-cut") made.emplace_back("flat-cut");
+  // In one place alone the transposed buffer may hold another expert's slice of the same rank.
+  if (name == "wrong-slice/transposed") made.emplace_back("expert-mixed");
   // Neighbouring rows are exchanged: for one of the two that is a drift by a row.
   if (name == "unexplained") made.emplace_back("expert-offset-drift");
   return made;

@@ -190,7 +190,9 @@ Reason ep_rows_equal_tp_rows_within_the_floor(const Case& given, const Subject& 
       reshard::judged(norms_of(subject, rows_of(given, subject, layer, routing)), routing, {});
   if (!made.route_faults.empty()) return Reason(made.route_faults[0].text);
   if (!made.number_faults.empty()) return Reason(made.number_faults[0].text);
-  if (made.rel_l2 > 1.3 * made.floor || made.rel_l2 < 0.7 * made.floor) {
+  // Few routes of few channels, and roundings of almost one value that agree: 0.70 was seen once
+  // in 1000 draws. The bound of the probe itself is 3.
+  if (made.rel_l2 > 1.5 * made.floor || made.rel_l2 < 0.5 * made.floor) {
     return Reason(fmt::format("rel L2 {} is not about the floor {}", made.rel_l2, made.floor));
   }
   return {};
