@@ -11,7 +11,7 @@ namespace {
 
 using nlohmann::ordered_json;
 
-constexpr std::string_view format = "slicecheck-case/1";
+constexpr std::string_view case_format = "slicecheck-case/1";
 constexpr std::array<std::string_view, fault_count> fault_names{
     "none",           "dtype",          "extents",     "strides",       "uneven",     "slice-width",
     "hidden-width",   "other-shape",    "other-total", "placement",     "scale-bits", "scale-zero",
@@ -116,7 +116,9 @@ Reason out_of_range(const Case& given) {
 }
 
 Result<SavedCase> read(const ordered_json& from) {
-  if (from.at("format") != format) return Reason(fmt::format("the format is not {}", format));
+  if (from.at("format") != case_format) {
+    return Reason(fmt::format("the format is not {}", case_format));
+  }
   SavedCase saved;
   saved.law = from.at("law");
   Case& given = saved.given;
@@ -156,7 +158,7 @@ std::string_view plant_name(std::int64_t plant) { return plant_names.at(plant); 
 std::string json(const SavedCase& saved) {
   const Case& given = saved.given;
   ordered_json made;
-  made["format"] = format;
+  made["format"] = case_format;
   made["law"] = saved.law;
   made["shape"] = {{"experts", given.shape.experts},
                    {"hidden", given.shape.hidden},
