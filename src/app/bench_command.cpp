@@ -340,7 +340,7 @@ report::Fields case_of(const Context& context, const Source& source) {
           {"engine", std::string("collective")},
           {"transport", std::string(context.group.name())},
           {"payload", source.name},
-          {"seed", static_cast<std::int64_t>(context.options.seed)}};
+          {"seed", context.options.seed}};
 }
 
 /// qwen3-30b where no shape is given.

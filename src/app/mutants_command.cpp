@@ -103,7 +103,7 @@ report::Report mutants_command(Context& context) {
   }
   report::Report made;
   made.run_case = {{"level", std::string(level_name(context.options.level))},
-                   {"seed", static_cast<std::int64_t>(context.options.seed)}};
+                   {"seed", context.options.seed}};
   if (world.rank() == 0) say(whole, made);
   return made;
 }

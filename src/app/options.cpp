@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <CLI/CLI.hpp>
+#include <charconv>
 #include <cmath>
 #include <cstdlib>
 #include <map>
@@ -18,9 +19,30 @@ std::string not_finite(const std::string& text) {
   return finite ? std::string() : fmt::format("{} is not finite", text);
 }
 
+// A seed in decimal. The library takes -1 and all beyond 2^64 for 2^64 - 1, and 010 for 8.
+std::string no_seed(std::string& text) {
+  std::uint64_t seed = 0;
+  const char* end = text.data() + text.size();
+  const auto [last, error] = std::from_chars(text.data(), end, seed);
+  if (error != std::errc() || last != end) {
+    return fmt::format("{} is no number from 0 to 2^64 - 1", text);
+  }
+  text = fmt::format("{}", seed);
+  return {};
+}
+
+// One of these words. The library's own transformers take the values' numbers too, and show them.
 template <typename T>
-auto word_of(const std::map<std::string, T>& words) {
-  return CLI::CheckedTransformer(words);
+CLI::Validator word_of(const std::map<std::string, T>& words) {
+  std::string names;
+  for (const auto& [word, value] : words) names += (names.empty() ? "" : ", ") + word;
+  const auto unknown = [words, names](std::string& text) {
+    const auto found = words.find(text);
+    if (found == words.end()) return fmt::format("{} is none of {}", text, names);
+    text = fmt::format("{}", static_cast<int>(found->second));
+    return std::string();
+  };
+  return CLI::Validator(unknown, "{" + names + "}");
 }
 
 const std::map<std::string, Transport> transports{
@@ -40,7 +62,7 @@ void add_common(CLI::App& command, Options& options) {
   command.add_option("--report", options.report, "where the JSON report goes")
       ->capture_default_str();
   command.add_option("--seed", options.seed, "of synthetic experts and random layouts")
-      ->check(CLI::NonNegativeNumber)  // else -1 is 2^64 - 1
+      ->transform(CLI::Validator(no_seed, ""))
       ->capture_default_str();
   command.add_flag("--quiet", options.quiet, "print the verdict only");
 }

@@ -43,7 +43,8 @@ constexpr std::array<CommandRow, 7> commands{{
 struct CommandLine {
   Result<Options> options;
   std::string text;
-  std::string report;  // of --report, also where the rest cannot be read
+  std::string report;   // of --report, also where the rest cannot be read
+  std::string command;  // that is named, likewise; or empty
   const Parts& parts;
 };
 
@@ -83,10 +84,21 @@ std::string report_path(int argc, const char* const* argv) {
   return Options{}.report;
 }
 
-/// Options of a command line that cannot be read: only where the report goes.
+/// The command that a command line names, also where it cannot be read; or nothing.
+std::string command_named(int argc, const char* const* argv) {
+  for (int i = 1; i < argc; ++i) {
+    const bool known = std::any_of(commands.begin(), commands.end(),
+                                   [&](const CommandRow& row) { return row.name == argv[i]; });
+    if (known || argv[i] == std::string_view("report")) return argv[i];
+  }
+  return {};
+}
+
+/// Options of a command line that cannot be read: only what its report is called and where it goes.
 Options reporting_only(const CommandLine& line) {
   Options made;
   made.report = line.report;
+  made.command = line.command;
   return made;
 }
 
@@ -106,6 +118,9 @@ Reason unlike_the_others(group::Group& world, const std::string& mine) {
 }
 
 Reason uneven(const Options& options, int ranks) {
+  if (options.ranks != 0 && options.ranks != ranks) {
+    return Reason(fmt::format("--ranks {} is not the launch's {} ranks", options.ranks, ranks));
+  }
   // An audit asks what tp would do, whatever ranks read the checkpoint.
   if (options.tp == 0 || options.command == "audit" || ranks % options.tp == 0) return {};
   return Reason(fmt::format("--tp {} does not divide the launch's {} ranks", options.tp, ranks));
@@ -313,7 +328,8 @@ Result<int> run_as_processes(const Options& options, const CommandLine& line) {
 
 int run(int argc, const char* const* argv, const Parts& parts) {
   guard_streams();
-  const CommandLine line{parsed(argc, argv), joined(argc, argv), report_path(argc, argv), parts};
+  const CommandLine line{parsed(argc, argv), joined(argc, argv), report_path(argc, argv),
+                         command_named(argc, argv), parts};
   const Result<Options>& options = line.options;
   if (!options.reason && !options->text.empty()) {
     return said(options->text, 0);

@@ -116,7 +116,7 @@ void add(report::Report& mine, const Context& context, const Outcome& outcome) {
 }
 
 report::Fields case_of(const Context& context) {
-  report::Fields made = {{"seed", static_cast<std::int64_t>(context.options.seed)},
+  report::Fields made = {{"seed", context.options.seed},
                          {"ranks", std::int64_t{context.world.size()}},
                          {"transport", std::string(context.world.name())}};
   if (context.options.command == "replay") made.emplace_back("case", context.options.paths.at(0));

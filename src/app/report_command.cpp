@@ -33,6 +33,7 @@ int journals_command(const Options& options) {
 int report_command(const Options& options) {
   if (!options.journals.empty()) return journals_command(options);
   std::string tables;
+  report::Verdict worst = report::Verdict::not_run;
   for (const std::string& path : options.paths) {
     const Result<std::string> text = checkpoint::text_of(path, report_bytes_max);
     if (text.reason) return unusable(text.reason.text());
@@ -41,9 +42,9 @@ int report_command(const Options& options) {
       return unusable(fmt::format("{}: {}", checkpoint::shown(path), read.reason.text()));
     }
     tables += report::table(*read);
-    if (options.exit_code) return said(tables, report::exit_code(read->verdict));
+    worst = report::worst(worst, read->verdict);
   }
-  return said(tables, 0);
+  return said(tables, options.exit_code ? report::exit_code(worst) : 0);
 }
 
 }  // namespace slicecheck::app

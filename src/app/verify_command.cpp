@@ -25,7 +25,7 @@ report::Fields case_of(const Context& context, const std::vector<DumpCase>& dump
                          {"dumps", static_cast<std::int64_t>(dumps.size())}};
   if (first.payload) {
     made.emplace_back("payload", std::string(layout::name(first.payload->kind)));
-    made.emplace_back("seed", fmt::format("{}", first.payload->seed));
+    made.emplace_back("seed", first.payload->seed);
   }
   if (dumps.front().checkpoint != nullptr) {
     made.emplace_back("checkpoint",

@@ -18,6 +18,16 @@ FLAGS = os.environ.get(
     "SLICECHECK_MPIRUN_FLAGS", "--oversubscribe --bind-to none --allow-run-as-root"
 ).split()
 TIME_LIMIT = 60
+COMMANDS = (
+    "audit",
+    "bench",
+    "mutants",
+    "properties",
+    "replay",
+    "report",
+    "reshard",
+    "verify",
+)
 
 with open(ROOT / "src/report/slicecheck-report-1.schema.json", encoding="utf-8") as schema:
     VALIDATOR = jsonschema.Draft202012Validator(json.load(schema))

@@ -71,6 +71,14 @@ class Refusals(program.ProgramTest):
             ["reshard", "--engine", "no-such-engine"],
             ["reshard", "--experts", "0"],
             ["reshard", "--seed", "-1"],
+            ["reshard", "--seed", "18446744073709551616"],
+            ["reshard", "--seed", "0x10"],
+            ["reshard", "--transport", "2"],
+            ["reshard", "--probe", "1"],
+            ["reshard", "--side-channel", "0"],
+            ["mutants", "--level", "1"],
+            ["reshard", "--ranks", "5"],
+            ["verify", "--ranks", "5", "/no/such/dump"],
             ["reshard", "--rel-l2-max", "nan"],
             ["properties", "--timeout", "nan"],
         ):
@@ -81,6 +89,7 @@ class Refusals(program.ProgramTest):
                 self.assertTrue(
                     ended.own_lines()[0].startswith("slicecheck: usage: "), ended.stderr
                 )
+                self.assertLessEqual(len(ended.own_lines()[0]), 100)
         ended = self.mpi(4, "reshard", "--tp", "3")
         self.assert_unusable(ended, "slicecheck: usage: --tp 3 does not divide")
 
@@ -88,6 +97,23 @@ class Refusals(program.ProgramTest):
         ended = self.mpi_apart(["reshard"], ["reshard", "--payload", "noise"], ["reshard"])
         self.assertEqual(ended.code, 2, ended.stderr)
         self.assertEqual(len(ended.own_lines()), 1, ended.stderr)
+
+    def test_the_launchs_own_number_of_ranks_may_be_said(self):
+        ended = self.mpi(2, "reshard", "--ranks", "2", "--probe", "none")
+        self.assert_ended(ended, 0, "passed")
+
+    def test_help_has_words_where_words_are_taken(self):
+        for command in ("reshard", "verify", "bench"):
+            shown = program.launch([program.PROGRAM, command, "--help"], self.folder / "none")
+            self.assertIn("local, mpi", shown.stdout)
+            self.assertNotIn("->", shown.stdout)
+
+    def test_a_report_of_options_that_cannot_be_read_is_the_named_commands(self):
+        for command in program.COMMANDS:
+            ended = self.local(1, command, "--nope")
+            self.assert_unusable(ended, "slicecheck: usage: ")
+            self.assertEqual(ended.report["command"], command)
+        self.assertEqual(self.local(1, "no-such-command").report["command"], "reshard")
 
     def test_checkpoints_that_cannot_be_read(self):
         self.assert_unusable(

@@ -147,6 +147,23 @@ class Reshard(program.ProgramTest):
         )
         self.assertEqual(code.code, 3)
 
+    def test_report_shows_all_reports_and_ends_with_the_worst(self):
+        self.local(2, "reshard", "--probe", "none")
+        self.local(2, "reshard", "--hidden", "64")
+        paths = [str(self.folder / f"report{number}.json") for number in (1, 2)]
+        for order in (paths, paths[::-1]):
+            for options, due in ((["--exit-code"], 3), ([], 0)):
+                shown = program.launch(
+                    [program.PROGRAM, "report", *options, *order], self.folder / "none"
+                )
+                self.assertEqual(shown.code, due, shown.stdout)
+                self.assertEqual(shown.stdout.count("verdict: passed\n"), 1)
+                self.assertEqual(shown.stdout.count("verdict: refused\n"), 1)
+        alone = program.launch(
+            [program.PROGRAM, "report", "--exit-code", *paths[:1] * 2], self.folder / "none"
+        )
+        self.assertEqual(alone.code, 0, alone.stdout)
+
     def test_help_and_version_need_no_ranks(self):
         for option in ("--help", "--version"):
             ended = program.launch([program.PROGRAM, option], self.folder / "none", self.folder)

@@ -45,6 +45,17 @@ class Verify(program.ProgramTest):
                 self.assert_passed(self.verify(folder, ranks=3))
                 shutil.rmtree(folder)
 
+    def test_the_seed_is_the_number_that_reshard_has(self):
+        for seed in (7, 2**63 - 1, 2**63, 2**64 - 1):
+            folder = self.folder / f"seed{seed}"
+            made = self.local(
+                2, "reshard", "--probe", "none", "--seed", str(seed), "--dump", str(folder)
+            )
+            for ended in (made, self.verify(folder)):
+                self.assert_ended(ended, 0, "passed")
+                self.assertEqual(ended.report["case"]["seed"], seed)
+            shutil.rmtree(folder)
+
     def test_one_process_and_many_say_the_same(self):
         folder = self.dump(ranks=4)
         dumps.change(folder / "tp.rank2.safetensors", lambda f: flip(f, "w2", 77777))
