@@ -165,12 +165,12 @@ void guard_streams() {
 
 /// Ends a run on every rank: the parts gathered, the report written by rank 0, the same exit code
 /// everywhere. Collective.
-int finished(group::Group& world, const Options& options, report::Report mine) {
+int finished(group::Group& world, const Options& options, report::Report mine, Watch& watch) {
   report::Report whole = gathered(world, mine);
   Reason reason;
   if (world.rank() == 0) {
     for (const std::string& line : error_lines(whole)) fmt::print(stderr, "slicecheck: {}\n", line);
-    reason = published(whole, options);
+    watch.publish([&] { reason = published(whole, options); });
     if (reason) fmt::print(stderr, "slicecheck: {}\n", reason.text());
   }
   const bool unwritten = static_cast<bool>(group::agree(world, reason));
@@ -267,7 +267,7 @@ int run_rank(group::Group& world, const Place& place, const CommandLine& line,
   mine.run.seconds = progress.seconds();
   mine.run.timings = progress.timings();
   watched.notes().phase("report");
-  return finished(world, known, std::move(mine));
+  return finished(world, known, std::move(mine), watched.watch);
 }
 
 /// run_rank() over a group whose calls are noted, and disturbed where a test wants it.

@@ -2,11 +2,12 @@
 
 #include <fmt/format.h>
 #include <fmt/ranges.h>
+#include <poll.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <cstdio>
+#include <climits>
 #include <cstdlib>
 #include <filesystem>
 #include <random>
@@ -22,6 +23,8 @@ using group::RankState;
 using group::Trigger;
 using Ranks = std::vector<report::RankEntry>;
 
+constexpr std::chrono::milliseconds journal_time{500};  // for a journal that is being written
+constexpr int cases_between_calls = 10;  // a rank tries 8 before the ranks meet again
 constexpr std::int64_t journal_bytes_max = std::int64_t{64} << 20;
 
 // What a reshard checks, so that what a dead run did not come to is said.
@@ -95,21 +98,28 @@ void add_missing(report::Report& whole, const group::Ending& ending, Heard::Outc
                   gone ? "is gone" : "does not answer: stopped, or cut off", last_word(*first))));
 }
 
-/// Where every rank answers: the one that is behind, by its steps; of equals one that is in no
-/// call.
+/// Where every rank answers: the one that is behind. Whoever is in a call waits for the others, so
+/// one that is in none comes first; of those the one with the fewest steps.
 const RankState& furthest_behind(const group::Ending& ending) {
   return *std::min_element(ending.ranks.begin(), ending.ranks.end(),
                            [](const RankState& a, const RankState& b) {
                              const group::Standing left = a.standing.value_or(group::Standing{});
                              const group::Standing right = b.standing.value_or(group::Standing{});
-                             return std::pair(left.sequence, !left.call.empty()) <
-                                    std::pair(right.sequence, !right.call.empty());
+                             return std::pair(!left.call.empty(), left.sequence) <
+                                    std::pair(!right.call.empty(), right.sequence);
                            });
 }
 
+// What journals have found before stands first in the report.
 void add_findings(report::Report& whole, const group::Ending& ending, const Options& options) {
+  const std::size_t before = whole.findings.size();
+  // A transport that is lost is the end of another rank, where one is missing.
+  const bool missing =
+      std::any_of(ending.ranks.begin(), ending.ranks.end(),
+                  [](const RankState& each) { return each.outcome != Heard::Outcome::answered; });
   for (const RankState& each : ending.ranks) {
     if (each.trigger != Trigger::failed && each.trigger != Trigger::lost) continue;
+    if (each.trigger == Trigger::lost && missing) continue;
     const bool failed = each.trigger == Trigger::failed;
     whole.findings.push_back(finding(
         failed ? "rank-failed" : "rank-lost", {each.rank},
@@ -118,7 +128,7 @@ void add_findings(report::Report& whole, const group::Ending& ending, const Opti
   }
   add_missing(whole, ending, Heard::Outcome::gone);
   add_missing(whole, ending, Heard::Outcome::silent);
-  if (!whole.findings.empty()) return;
+  if (whole.findings.size() > before) return;
   if (ending.trigger == Trigger::terminated) {
     report::Check ended;
     ended.id = "ended";
@@ -135,6 +145,15 @@ void add_findings(report::Report& whole, const group::Ending& ending, const Opti
   whole.findings.push_back(finding("rank-hung", {behind.rank},
                                    fmt::format("{}; rank {} is the first one behind: {}", limit,
                                                behind.rank, last_word(behind))));
+}
+
+// Streams may be closed or full, or held by a thread that waits for one: what cannot be said at
+// once is not waited for.
+void say(int stream, const std::string& text) {
+  pollfd entry{stream, POLLOUT, 0};
+  if (::poll(&entry, 1, 0) != 1 || (entry.revents & POLLOUT) == 0) return;
+  const std::size_t size = std::min<std::size_t>(text.size(), PIPE_BUF);
+  if (::write(stream, text.data(), size) < 0) return;
 }
 
 void add_standing(report::Report& part, const RankState& state) {
@@ -160,17 +179,13 @@ Watch::Watch(const Options& options, int rank, int threads)
   }
   // The laws are timed case by case; what is left to see here is a case that does not end by that.
   const bool by_case = options.command == "properties" || options.command == "replay";
-  const double timeout = by_case ? 2 * options.timeout + 10 : options.timeout;
+  const double timeout = by_case ? cases_between_calls * options.timeout + 10 : options.timeout;
   const group::WatchLimits limits{timeout, options.deadline, options.side_channel, rank};
   watchdog_ = std::make_unique<group::Watchdog>(
       limits, watched,
       group::WatchActs{[this] { return journal(); },
                        [this](const group::Ending& ending) { return report(ending); },
-                       [this] {
-                         // Whoever ends early takes along what lost ranks have left here.
-                         std::error_code ignored;
-                         std::filesystem::remove_all(folder_, ignored);
-                       }});
+                       [this] { remove_all_journals(); }});
 }
 
 Watch::~Watch() {
@@ -195,19 +210,45 @@ void Watch::meet(group::Group& world) {
 
 std::string Watch::file(int rank) const { return fmt::format("{}/rank{}.json", folder_, rank); }
 
+// A disk may be slow, and the watchdog does not wait for it: it takes what is in memory.
 void Watch::keep(int thread, report::Report part) {
-  const std::lock_guard lock(mutex_);
+  const std::lock_guard writing(writing_);
+  std::string path;
+  std::string folder;
+  {
+    const std::lock_guard lock(mutex_);
+    if (ending_) return;
+    take(thread, part);
+    path = file(first_rank_ + thread);
+    folder = folder_;
+  }
+  std::error_code ignored;
+  std::filesystem::create_directories(folder, ignored);
+  // A journal that cannot be written is no reason to end a run that goes on.
+  if (report::write(part, path, report::Until::handed_over)) return;
+}
+
+void Watch::take(int thread, report::Report& part) {
   const int rank = first_rank_ + thread;
   part.command = options_.command;
   if (part.ranks.empty()) part.ranks.push_back({rank, 0, "", "", 0, {}});
   const group::Standing standing = notes_[thread]->standing();
   part.ranks.front().more.emplace_back("phase", standing.phase);
   part.ranks.front().more.emplace_back("step", standing.sequence);
-  parts_[thread] = std::move(part);
+  parts_[thread] = part;
+}
+
+// Whoever ends early takes along what lost ranks have left here.
+void Watch::remove_all_journals() {
+  std::string folder;
+  {
+    const std::lock_guard lock(mutex_);
+    ending_ = true;
+    folder = folder_;
+  }
+  const std::unique_lock unwritten(writing_, journal_time);
   std::error_code ignored;
-  std::filesystem::create_directories(folder_, ignored);
-  // A journal that cannot be written is no reason to end a run that goes on.
-  if (report::write(parts_[thread], file(rank))) return;
+  std::filesystem::remove_all(folder, ignored);
 }
 
 std::string Watch::journal() const {
@@ -237,21 +278,20 @@ int Watch::report(group::Ending ending) const {
   report::Report whole = report::merged(parts);
   whole.command = options_.command.empty() ? "reshard" : options_.command;
   if (whole.command == "reshard") add_not_run(whole);
+  const std::size_t before = whole.findings.size();
   add_findings(whole, ending, options_);
   const bool failed = ending.trigger == Trigger::failed;
   whole.verdict = failed ? report::Verdict::error : report::Verdict::hung;
   whole.run.versions = versions({});
   whole.run.environment = environment();
-  Reason reason = report::write(whole, options_.report);
+  Reason reason = report::write(whole, options_.report, report::Until::handed_over);
   if (reason) whole.verdict = report::Verdict::error;
-  // Streams may be closed or full: what cannot be said is not waited for.
   const std::string& said =
-      whole.findings.empty() ? whole.checks.back().text : whole.findings.front().text;
+      before < whole.findings.size() ? whole.findings[before].text : whole.checks.back().text;
   std::string lines = fmt::format("slicecheck: {}\n", said);
   if (reason) lines += fmt::format("slicecheck: {}\n", reason.text());
-  std::fputs(lines.c_str(), stderr);
-  std::fputs(fmt::format("verdict: {}\n", report::name(whole.verdict)).c_str(), stdout);
-  std::fflush(stdout);
+  say(STDERR_FILENO, lines);
+  say(STDOUT_FILENO, fmt::format("verdict: {}\n", report::name(whole.verdict)));
   return report::exit_code(whole.verdict);
 }
 

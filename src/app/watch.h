@@ -2,6 +2,7 @@
 // makes the report of a run that ends before its end out of what is left.
 #pragma once
 
+#include <functional>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -32,6 +33,10 @@ class Watch {
   /// folder.
   void keep(int thread, report::Report part);
 
+  /// Calls `act`, in which this rank's report becomes the run's. Where the watchdog already ends
+  /// the run it does not return: there is one report, and it is the watchdog's.
+  void publish(const std::function<void()>& act) { watchdog_->publish(act); }
+
   /// The run has come to its own end with this code.
   void reported(int code) { watchdog_->reported(code); }
 
@@ -45,12 +50,16 @@ class Watch {
   int report(group::Ending ending) const;
   std::string journal_of(const group::RankState& state) const;
   std::string file(int rank) const;
+  void take(int thread, report::Report& part);
   void remove_journals() const;
+  void remove_all_journals();
 
   const Options options_;
   int first_rank_ = 0;
   std::vector<std::unique_ptr<group::Notes>> notes_;
-  mutable std::mutex mutex_;
+  mutable std::mutex mutex_;  // of what follows; never held while anything is waited for
+  std::timed_mutex writing_;  // of the journals' files; taken before mutex_
+  bool ending_ = false;
   std::string folder_;
   std::vector<report::Report> parts_;
   std::unique_ptr<group::Watchdog> watchdog_;

@@ -49,13 +49,14 @@ Reason unwritable(const std::string& path, int error) {
 }
 
 // Zero, or the error number of the first call that failed.
-int write_all(int file, std::string_view text) {
+int write_all(int file, std::string_view text, Until until) {
   while (!text.empty()) {
     const ssize_t written = ::write(file, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
     if (written < 0) return errno;
     text.remove_prefix(static_cast<std::size_t>(written));
   }
+  if (until == Until::handed_over) return 0;
   return ::fsync(file) == 0 || errno == EINVAL || errno == EROFS ? 0 : errno;
 }
 
@@ -92,7 +93,7 @@ Verdict verdict_of(const Report& report) {
   return verdict;
 }
 
-Reason write(const Report& report, const std::string& path) {
+Reason write(const Report& report, const std::string& path, Until until) {
   struct ::stat old {};
   const bool in_place = ::stat(path.c_str(), &old) == 0 && !S_ISREG(old.st_mode);
   // Of this thread alone: ranks may be threads, and more than one may be the last to speak.
@@ -100,7 +101,7 @@ Reason write(const Report& report, const std::string& path) {
   const int creation = in_place ? 0 : O_CREAT | O_TRUNC;
   const int file = ::open(temporary.c_str(), O_WRONLY | O_CLOEXEC | creation, 0644);
   if (file < 0) return unwritable(path, errno);
-  int error = write_all(file, json(report));
+  int error = write_all(file, json(report), until);
   if (::close(file) != 0 && error == 0) error = errno;
   if (in_place) return error == 0 ? Reason() : unwritable(path, error);
   if (error == 0 && ::rename(temporary.c_str(), path.c_str()) != 0) error = errno;

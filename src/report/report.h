@@ -169,9 +169,13 @@ std::string json(const Report& report);
 /// The report that `text` holds. Refuses what is not slicecheck-report/1.
 Result<Report> parsed(std::string_view text);
 
+/// How long a report is written: until it is on the disk, or until the system has it, which a dying
+/// process need not wait for.
+enum class Until { on_disk, handed_over };
+
 /// Writes the report by atomic rename (in place to what is no regular file: a device or a pipe); a
 /// reason where it cannot be written.
-Reason write(const Report& report, const std::string& path);
+Reason write(const Report& report, const std::string& path, Until until = Until::on_disk);
 
 /// Why a report could not be written to `path`, tried before a run starts; or nothing.
 Reason unwritable(const std::string& path);

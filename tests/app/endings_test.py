@@ -180,8 +180,18 @@ class Endings(program.ProgramTest):
         self.assertEqual(told[0]["phase"], "reshard")
         self.assertIn("in phase reshard", ended.report["findings"][0]["text"])
 
+    def test_what_was_found_before_a_hang_stands_beside_it(self):
+        ended = self.run_of().mpi(3, "hang-after-damage 1 reshard 8")
+        self.assertEqual((ended.code, ended.report["verdict"]), (4, "hung"), ended.stderr)
+        causes = [finding["cause"] for finding in ended.report["findings"]]
+        self.assertEqual(causes[-1], "rank-hung")
+        self.assertGreater(len(causes), 1)
+        self.assertIn("no rank has made progress", ended.own_lines()[0])
+
     def test_a_deadline_ends_a_run_that_moves_on(self):
-        ended = self.run_of().mpi(2, "none 0 start 1", "--repeat", "1000000", "--deadline", "4")
+        run = self.run_of()
+        ended = run.mpi(2, "none 0 start 1", "--repeat", "1000000", "--deadline", "4")
+        self.assertEqual(run.left(), [])
         self.assertEqual(ended.code, 4, ended.stderr)
         self.assertIn("deadline of 4 s", ended.report["findings"][0]["text"])
 

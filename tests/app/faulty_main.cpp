@@ -112,7 +112,13 @@ class FaultyGroup final : public group::ForwardingGroup {
  private:
   bool here() const { return mine_ && notes_.standing().phase == count_->fault.phase; }
 
+  // Damages what the reshard moves, so that it is found, and then never ends in the probe.
+  bool hangs_after_damage() const {
+    return count_->fault.kind == "hang-after-damage" && mine_ && notes_.standing().phase == "probe";
+  }
+
   void disturb() {
+    if (hangs_after_damage()) act("loop");
     if (!here() || ++count_->calls != count_->fault.call) return;
     if (count_->fault.kind == "work") work([&] { inner().moved(); });
     if (count_->fault.kind == "write") work(write_much);
@@ -135,7 +141,8 @@ class FaultyGroup final : public group::ForwardingGroup {
   void damage(std::uint8_t* received, std::int64_t bytes) {
     if (!here() || count_->spent || bytes == 0 || count_->calls < count_->fault.call) return;
     count_->spent = true;
-    if (count_->fault.kind == "corrupt") received[bytes / 3] ^= 0x10;
+    const bool flips = count_->fault.kind == "corrupt" || count_->fault.kind == "hang-after-damage";
+    if (flips) received[bytes / 3] ^= 0x10;
     if (count_->fault.kind == "truncate") std::memset(received + bytes / 2, 0, bytes - bytes / 2);
   }
 

@@ -77,16 +77,25 @@ std::vector<std::string> own_addresses() {
   return made;
 }
 
+/// A connection that was begun: what may still stand, and whether nobody listens there.
+struct Attempt {
+  Socket socket;
+  bool refused = false;
+};
+
 /// Begins to connect, without waiting.
-Socket connecting(const std::string& address, int port) {
+Attempt connecting(const std::string& address, int port) {
   Socket made(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
   sockaddr_in to{};
   to.sin_family = AF_INET;
   to.sin_port = htons(static_cast<std::uint16_t>(port));
-  if (::inet_pton(AF_INET, address.c_str(), &to.sin_addr) != 1) return Socket(-1);
-  // It is under way, or poll() says why not.
-  static_cast<void>(::connect(made.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to));
-  return made;
+  if (::inet_pton(AF_INET, address.c_str(), &to.sin_addr) != 1) return {Socket(-1), false};
+  const bool begun =
+      ::connect(made.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0 ||
+      errno == EINPROGRESS;
+  // A socket that failed at once looks ready to poll(), and its error is gone.
+  if (!begun) return {Socket(-1), errno == ECONNREFUSED};
+  return {std::move(made), false};
 }
 
 int error_of(int fd) {
@@ -102,10 +111,13 @@ struct Connected {
   bool refused = false;
 };
 
-Connected connected(const std::vector<Socket>& sockets, Clock::time_point end) {
+Connected connected(const std::vector<Attempt>& attempts, Clock::time_point end) {
   Connected made;
   std::vector<pollfd> waiting;
-  for (const Socket& each : sockets) waiting.push_back({each.get(), POLLOUT, 0});
+  for (const Attempt& each : attempts) {
+    made.refused = made.refused || each.refused;
+    if (each.socket.get() >= 0) waiting.push_back({each.socket.get(), POLLOUT, 0});
+  }
   while (left(end) > 0 && !waiting.empty()) {
     if (::poll(waiting.data(), waiting.size(), left(end)) <= 0) break;
     for (const pollfd& each : waiting) {
@@ -130,8 +142,9 @@ bool sent(int fd, const std::string& text, Clock::time_point end) {
   return true;
 }
 
-/// What arrives up to `stop` or the end of the connection; nothing where neither comes in time.
-std::string received(int fd, char stop, Clock::time_point end) {
+/// What arrives up to `stop` or the end of the connection; nothing where neither comes in time, or
+/// more than `most` bytes do.
+std::string received(int fd, char stop, std::size_t most, Clock::time_point end) {
   std::string text;
   std::array<char, 65536> part{};
   while (ready(fd, POLLIN, end)) {
@@ -140,12 +153,16 @@ std::string received(int fd, char stop, Clock::time_point end) {
     if (got < 0) return {};
     if (got == 0) return text;
     text.append(part.data(), static_cast<std::size_t>(got));
-    if (stop != '\0' && text.find(stop) != std::string::npos) return text;
+    if (std::memchr(part.data(), stop, static_cast<std::size_t>(got)) != nullptr) return text;
+    if (text.size() > most) return {};
   }
   return {};
 }
 
 constexpr char end_of_answer = '\x04';
+constexpr std::size_t request_bytes_max = 4096;
+constexpr std::size_t answer_bytes_max = std::size_t{256} << 20;
+constexpr int attempts_max = 2;
 
 }  // namespace
 
@@ -196,7 +213,7 @@ void SideChannel::serve(const std::stop_token& stop) {
 
 void SideChannel::answer_one(int connection) {
   const Clock::time_point end = Clock::now() + request_limit;
-  const std::string request = received(connection, '\n', end);
+  const std::string request = received(connection, '\n', request_bytes_max, end);
   // Whoever does not know the launch's token is a stranger, or asks another launch's rank.
   if (request.size() <= token_.size() || !request.starts_with(token_)) return;
   std::string question = request.substr(token_.size() + 1);
@@ -210,27 +227,32 @@ Heard SideChannel::ask_one(int rank, const std::string& question, milliseconds l
   std::string host;
   int port = 0;
   if (!(words >> host >> port)) return {};
-  std::vector<Socket> sockets;
-  if (host == own_host()) sockets.push_back(connecting("127.0.0.1", port));
-  for (std::string address; host != own_host() && words >> address;) {
-    sockets.push_back(connecting(address, port));
+  std::vector<std::string> addresses;
+  if (host == own_host()) addresses.emplace_back("127.0.0.1");
+  for (std::string address; host != own_host() && words >> address;) addresses.push_back(address);
+  for (int attempt = 0; attempt < attempts_max; ++attempt) {
+    std::vector<Attempt> attempts;
+    for (const std::string& each : addresses) attempts.push_back(connecting(each, port));
+    const auto [fd, refused] = connected(attempts, end);
+    if (fd < 0) return {refused ? Heard::Outcome::gone : Heard::Outcome::silent, ""};
+    if (!sent(fd, token_ + " " + question + "\n", end)) continue;
+    std::string text = received(fd, end_of_answer, answer_bytes_max, end);
+    // Cut off in the middle: it has just gone, or was too busy to hear all of the question.
+    if (text.empty() || text.back() != end_of_answer) continue;
+    text.pop_back();
+    return {Heard::Outcome::answered, text};
   }
-  const auto [fd, refused] = connected(sockets, end);
-  if (fd < 0) return {refused ? Heard::Outcome::gone : Heard::Outcome::silent, ""};
-  if (!sent(fd, token_ + " " + question + "\n", end)) return {};
-  std::string text = received(fd, end_of_answer, end);
-  if (text.empty()) return {left(end) > 0 ? Heard::Outcome::gone : Heard::Outcome::silent, ""};
-  text.pop_back();
-  return {Heard::Outcome::answered, text};
+  return {};
 }
 
 std::vector<Heard> SideChannel::ask(const std::vector<int>& ranks, const std::string& question,
                                     milliseconds limit) const {
+  // Where no more threads can be had they are asked one after the other.
   std::vector<std::future<Heard>> asked;
   for (const int rank : ranks) {
-    asked.push_back(std::async(std::launch::async, [this, rank, &question, limit] {
-      return ask_one(rank, question, limit);
-    }));
+    asked.push_back(
+        std::async(std::launch::async | std::launch::deferred,
+                   [this, rank, &question, limit] { return ask_one(rank, question, limit); }));
   }
   std::vector<Heard> heard;
   for (std::future<Heard>& each : asked) heard.push_back(each.get());

@@ -28,9 +28,10 @@ constexpr milliseconds waiting_limit{2000};  // for the reporter's word, before 
 constexpr milliseconds reporting_limit{20000};
 constexpr milliseconds settle_time{100};  // for what was said to leave this process
 constexpr milliseconds look_around_time{1000};
-constexpr double seconds_max = 1e9;  // beyond it a time is for ever
-constexpr int hung_code = 4;         // of the contract: no progress, or a rank lost
-constexpr int error_code = 5;        // of the contract: no report could be made
+constexpr milliseconds suspended_time{5000};  // no tick takes that long on a machine that runs
+constexpr double seconds_max = 1e9;           // beyond it a time is for ever
+constexpr int hung_code = 4;                  // of the contract: no progress, or a rank lost
+constexpr int error_code = 5;                 // of the contract: no report could be made
 constexpr std::int64_t step_bytes = std::int64_t{64} << 20;  // of files: a step of its own
 constexpr int lookouts = 2;  // ranks that ask the others now and then, so that one may be lost
 
@@ -136,6 +137,12 @@ void Watchdog::meet(Group& world) {
   met_ = true;
 }
 
+void Watchdog::publish(const std::function<void()>& act) {
+  const std::lock_guard held(reporting_);
+  while (concluding_) ::pause();
+  act();
+}
+
 void Watchdog::reported(int code) { reported_code_ = code; }
 
 void Watchdog::end(Trigger trigger, int rank, const std::string& words) {
@@ -153,10 +160,14 @@ void Watchdog::end(Trigger trigger, int rank, const std::string& words) {
 
 void Watchdog::watch(const std::stop_token& stop) {
   Clock::time_point looked = Clock::now();
+  Clock::time_point ticked = looked;
   while (!stop.stop_requested()) {
     pollfd entry{signals_, POLLIN, 0};
     ::poll(&entry, 1, static_cast<int>(tick.count()));
     if (told_code_ >= 0) leave(told_code_);
+    // A process that was suspended has stood still for no fault of its own.
+    if (Clock::now() - ticked > suspended_time) awake_since_ = Clock::now();
+    ticked = Clock::now();
     look_at_files();
     const Trigger trigger = due();
     if (trigger != Trigger::none && reported_code_ >= 0) leave(reported_code_);
@@ -199,7 +210,8 @@ milliseconds Watchdog::since_files() const {
 }
 
 milliseconds Watchdog::idle() const {
-  milliseconds least = since_files();
+  milliseconds least = std::min(
+      since_files(), std::chrono::duration_cast<milliseconds>(Clock::now() - awake_since_));
   for (const Notes* each : notes_) least = std::min(least, each->standing().idle);
   return least;
 }
@@ -326,6 +338,9 @@ void Watchdog::conclude(Trigger trigger) {
     // have reported long ago.
     if (lowest && met_) channel_.ask({rank_}, "state", limit);
     if (lowest && told_code_ < 0) {
+      // The run's own report may be under way: the watchdog's comes after it, and stands.
+      concluding_ = true;
+      const std::unique_lock held(reporting_, limit);
       told_code_ = written_report(ending(trigger, heard, asked));
       channel_.ask(asked, fmt::format("ended {}", told_code_.load()), asking_limit);
       break;

@@ -6,6 +6,7 @@
 
 #include <atomic>
 #include <functional>
+#include <mutex>
 #include <optional>
 #include <thread>
 #include <vector>
@@ -66,6 +67,9 @@ class Watchdog {
   /// From now on the ranks of `world`, one a process, can ask each other. Collective.
   void meet(Group& world);
 
+  /// Calls `act` while the watchdog reports nothing; never returns where it is ending the run.
+  void publish(const std::function<void()>& act);
+
   /// The report is written: from here on a signal or a hang ends this process with `code`.
   void reported(int code);
 
@@ -92,6 +96,7 @@ class Watchdog {
   const WatchLimits limits_;
   const std::vector<const Notes*> notes_;
   const WatchActs acts_;
+  std::chrono::steady_clock::time_point awake_since_ = std::chrono::steady_clock::now();
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::atomic<int> rank_;
   std::atomic<int> size_;
@@ -100,6 +105,8 @@ class Watchdog {
   std::atomic<Trigger> asked_to_end_ = Trigger::none;
   std::atomic<int> told_code_ = -1;      // the reporter's, once the report is written
   std::atomic<int> reported_code_ = -1;  // of a run that came to its own end
+  std::timed_mutex reporting_;           // held by whoever makes the run's report
+  std::atomic<bool> concluding_ = false;
   mutable std::mutex mutex_;
   Trigger own_trigger_ = Trigger::none;
   int own_rank_ = 0;  // whose trigger it is
