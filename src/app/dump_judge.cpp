@@ -6,6 +6,7 @@
 #include <algorithm>
 
 #include "app/dump_reference.h"
+#include "app/verdicts.h"
 #include "verify/scalars.h"
 
 namespace slicecheck::app {
@@ -183,13 +184,17 @@ bool is_placement(std::string_view cause) {
   return std::find(causes.begin(), causes.end(), cause) != causes.end();
 }
 
-/// The check that a finding about this tensor fails.
-std::string check_of(const report::Finding& finding, const std::string& tensor) {
-  if (finding.cause.starts_with("block-scale-")) return "scales.block";
-  if (tensor == "a1_gscale" || tensor == "a2_gscale") return "scales.global";
-  const bool scalar = tensor.starts_with("g1_") || tensor.starts_with("g2_");
-  if (!scalar) return "bytes." + tensor;
-  return finding.side == report::Side::stock ? "scales.relation" : "scalars." + tensor;
+/// How bad it is that a tensor differs: as bad as the worst that is said of it. Of what nothing is
+/// said it is an error: nothing wrong ends green.
+report::Severity severity_of(std::string_view tensor,
+                             const std::vector<report::Finding>& findings) {
+  bool warned = false;
+  for (const report::Finding& each : findings) {
+    const bool meant = std::count(each.tensors.begin(), each.tensors.end(), tensor) > 0;
+    if (meant && each.severity == report::Severity::error) return report::Severity::error;
+    warned = warned || meant;
+  }
+  return warned ? report::Severity::warning : report::Severity::error;
 }
 
 /// The checks of a group, each passed until a finding says otherwise.
@@ -299,15 +304,14 @@ report::Report judged_group(const DumpCase& dump, std::int64_t group,
     if (verify::refuses(finding)) made.verdict = report::Verdict::refused;
     if (is_placement(finding.cause)) checks.fail("placement", finding.severity, 1);
     for (const std::string& tensor : finding.tensors) {
-      checks.fail(check_of(finding, tensor), finding.severity, 0);
+      checks.fail(check_failed_by(finding, tensor), finding.severity, 0);
     }
   }
-  // Bytes that differ and that no finding speaks of fail all the same: nothing wrong ends green.
-  const report::Severity unsaid =
-      made.findings.empty() ? report::Severity::error : report::Severity::warning;
   for (const verify::WrongTensor& wrong : evidence.wrong) {
     if (wrong.differing == 0) continue;
-    checks.fail(fmt::format("bytes.{}", layout::name(wrong.target.kind)), unsaid, wrong.differing);
+    const std::string_view tensor = layout::name(wrong.target.kind);
+    checks.fail(fmt::format("bytes.{}", tensor), severity_of(tensor, made.findings),
+                wrong.differing);
   }
   made.checks = checks.take();
   return made;

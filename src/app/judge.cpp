@@ -141,7 +141,7 @@ std::unique_ptr<verify::Reference> reference_of(const Source& source, Reason& un
 
 /// Every expert's tensor that differs is judged on the host.
 Reason add_wrong(verify::Evidence& evidence, const Comparisons& tensors, const JudgedRank& judged,
-                 const Source& source, memory::Space& space) {
+                 const Source& source, memory::Space& space, Progress& progress) {
   Reason unread;
   const std::unique_ptr<verify::Reference> reference = reference_of(source, unread);
   verify::Judge judge(*reference);
@@ -153,6 +153,7 @@ Reason add_wrong(verify::Evidence& evidence, const Comparisons& tensors, const J
                      experts::tensor_of(judged.tp, tensor.kind).data.get() + each.expert * bytes);
       verify::judge_tensor(judge, {verify::Side::tp, tensor.kind, judged.rank, each.expert}, got,
                            evidence);
+      progress.moved();
     }
   }
   // The stock is what the reference says; its block scales and scalars are judged for themselves.
@@ -199,7 +200,8 @@ Result<Compared> compared(const JudgedRank& judged, const Source& source, memory
         scalar_check(scalar, judged, experts::values_of(*scalars, scalar), space));
     made.checks.back().layer = source.layer;
   }
-  if (Reason reason = add_wrong(made.evidence, *tensors, judged, source, space)) return reason;
+  if (Reason reason = add_wrong(made.evidence, *tensors, judged, source, space, progress))
+    return reason;
   add_scalars(made.evidence, judged, space);
   return made;
 }

@@ -8,6 +8,7 @@
 #include "app/judge.h"
 #include "app/probes.h"
 #include "app/source.h"
+#include "app/verdicts.h"
 #include "engine/engine.h"
 #include "group/agree.h"
 #include "reshard/reshard.h"
@@ -148,6 +149,19 @@ void add_misshapen(report::Report& mine, const Context& context, const Source& s
   mine.checks.push_back(std::move(check));
 }
 
+/// What is found fails a check, also where bytes and scalars are what they are due: block scales
+/// that are none are equal on both sides.
+void add_failed_checks(report::Report& mine, const Context& context) {
+  for (const report::Finding& finding : mine.findings) {
+    if (finding.severity != report::Severity::error) continue;
+    for (const std::string& tensor : finding.tensors) {
+      report::Check check = passed(check_failed_by(finding, tensor), context, finding.layer, 0);
+      check.status = report::Status::failed;
+      mine.checks.push_back(std::move(check));
+    }
+  }
+}
+
 /// The part of a rank that could not write its dump: an error of the run, not a verdict on bytes.
 void add_unwritten(report::Report& mine, const Context& context, const Reason& reason) {
   if (!reason) return;
@@ -197,6 +211,7 @@ report::Report reshard_command(Context& context) {
   Compared found = group::agreed(group, compared(judged, source, space, progress), "cannot verify");
   std::move(found.checks.begin(), found.checks.end(), std::back_inserter(mine.checks));
   mine.findings = named(context, source, found.evidence);
+  add_failed_checks(mine, context);
   add_unwritten(mine, context, dump.write(stock, tp));
 
   progress.phase("probe");

@@ -105,4 +105,12 @@ report::Fields environment() {
   return made;
 }
 
+std::string check_failed_by(const report::Finding& finding, const std::string& tensor) {
+  if (finding.cause.starts_with("block-scale-")) return "scales.block";
+  if (tensor == "a1_gscale" || tensor == "a2_gscale") return "scales.global";
+  const bool scalar = tensor.starts_with("g1_") || tensor.starts_with("g2_");
+  if (!scalar) return "bytes." + tensor;
+  return finding.side == report::Side::stock ? "scales.relation" : "scalars." + tensor;
+}
+
 }  // namespace slicecheck::app

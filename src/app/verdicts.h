@@ -35,4 +35,7 @@ Reason printed(const std::string& text);
 /// The same for a command without ranks: `code`, or 5 and a line on stderr.
 int said(const std::string& text, int code);
 
+/// The id of the check that a finding about `tensor` fails.
+std::string check_failed_by(const report::Finding& finding, const std::string& tensor);
+
 }  // namespace slicecheck::app

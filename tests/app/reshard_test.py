@@ -2,8 +2,10 @@
 
 import copy
 import json
+import shutil
 
 import program
+from audit_test import LAYER, Tensors
 
 CHECKPOINT = str(program.ROOT / "golden/checkpoints/tiny-modelopt")
 
@@ -170,6 +172,23 @@ class Reshard(program.ProgramTest):
             self.assertEqual((ended.code, ended.stderr), (0, ""))
             self.assertIn("slicecheck", ended.stdout)
         self.assertEqual(list(self.folder.iterdir()), [])
+
+    def test_a_block_scale_that_is_none_fails_its_check(self):
+        folder = self.folder / "checkpoint"
+        shutil.copytree(program.ROOT / "golden/checkpoints/tiny-modelopt", folder)
+        for path in folder.glob("*.safetensors"):
+            path.chmod(0o644)
+            tensors = Tensors(path)
+            name = f"{LAYER}.3.up_proj.weight_scale"
+            if name in tensors.header:
+                tensors.bytes(name, b"\x7f")
+                tensors.save()
+        layer = ("--checkpoint", str(folder), "--layer", "1", "--probe", "none")
+        ended = self.local(2, "reshard", *layer)
+        self.assert_ended(ended, 1, "failed")
+        failed = {c["id"] for c in ended.report["checks"] if c["status"] == "failed"}
+        self.assertEqual(failed, {"scales.block"})
+        self.assertEqual({f["cause"] for f in ended.report["findings"]}, {"block-scale-invalid"})
 
 
 if __name__ == "__main__":
