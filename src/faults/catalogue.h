@@ -39,6 +39,7 @@ class Catalogue {
   void add_layout(const LayoutEntry& entry, const layout::Shape& shape,
                   const layout::Payload& payload, const Where& where);
   void add_bytes();
+  void add_whole_payloads(const layout::Shape& shape);
   void add_scales();
   void add_padding();
   void add_placement();

@@ -188,6 +188,32 @@ void Catalogue::add_bytes() {
           recut(l);
         },
         {expected("payload-of-other-layer", stock)});
+    add_whole_payloads(shape);
+  }
+}
+
+// Everything that a seed rules, scalars too: of a whole side, and of one expert.
+void Catalogue::add_whole_payloads(const layout::Shape& shape) {
+  const Where stock{Side::stock, all_kinds, {}, {}};
+  const Where tp{Side::tp, all_kinds, {}, {}};
+  const Where one{Side::tp, all_kinds, {3}, {1}};
+  for (const Where& where : {stock, tp, one}) {
+    Expected due = expected("payload-of-other-layer", where);
+    for (const experts::Scalar scalar : experts::all_scalars) {
+      due.tensors.emplace_back(experts::name(scalar));
+    }
+    const auto add_one = [&](const layout::Payload& payload, std::uint64_t seed) {
+      add("payload-of-other-layer", shape, payload, where,
+          [where, seed](Layer& l) {
+            whole_payload_of_other_layer(l, where, seed);
+            if (where.side == Side::stock) recut(l);
+          },
+          {due});
+      made_.back().pattern.append(" with scalars");
+    };
+    add_one(bytes_payload, layout::layer_seed(1, 5));
+    // Of this seed the scales alone say nothing: it is the weights that tell it.
+    add_one(numeric_payload, 9000000001);
   }
 }
 

@@ -3,6 +3,8 @@
 #include <algorithm>
 #include <cmath>
 
+#include "faults/byte_faults.h"
+
 namespace slicecheck::faults {
 namespace {
 
@@ -97,6 +99,17 @@ void scalars_misordered(Layer& layer, const ScalarWhere& where) {
   std::vector<float> all = all_values(layer, where.scalar);
   std::reverse(all.begin(), all.end());
   scalars_changed(layer, where, [&](float, std::int64_t expert) { return all[expert]; });
+}
+
+void whole_payload_of_other_layer(Layer& layer, const Where& where, std::uint64_t seed) {
+  payload_of_other_layer(layer, where, seed);
+  const experts::Scalars theirs =
+      experts::payload_scalars(seed, 0, layer.shape.experts, layout::stock_widths(layer.shape));
+  for (const experts::Scalar scalar : experts::all_scalars) {
+    scalars_changed(
+        layer, {where.side, scalar, where.experts, where.ranks},
+        [&](float, std::int64_t expert) { return experts::values_of(theirs, scalar)[expert]; });
+  }
 }
 
 void input_scale_differs(Layer& layer, std::string_view name,

@@ -44,6 +44,10 @@ void scalars_not_gathered(Layer& layer, const ScalarWhere& where);
 /// tp only: the values of the ranks in reverse order of experts.
 void scalars_misordered(Layer& layer, const ScalarWhere& where);
 
+/// What a healthy layer with `seed` has in these experts' scalars, all three of them, and tensors.
+/// The layer must be a payload's.
+void whole_payload_of_other_layer(Layer& layer, const Where& where, std::uint64_t seed);
+
 /// a1_gscale (or a2_gscale) of these ranks is multiplied; the derived scalars stay.
 void input_scale_differs(Layer& layer, std::string_view name,
                          const std::vector<std::int64_t>& ranks, float factor);

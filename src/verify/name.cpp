@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 
+#include "verify/other_seed.h"
 #include "verify/placement.h"
 #include "verify/places.h"
 #include "verify/scalars.h"
@@ -193,26 +194,45 @@ std::vector<Widely> statements(const Subject& subject, const Group& group,
   return widely(shape, std::get<Side>(group), places);
 }
 
-report::Finding finding(const Subject& subject, const std::vector<WrongTensor>& wrong,
-                        const Group& group, const std::vector<Kind>& kinds, const Widely& where) {
-  const auto& [side, cause, parameter] = group;
-  std::vector<const WrongTensor*> members;
-  for (const Place& place : where.places) {
-    for (const Kind kind : kinds) {
-      members.push_back(at(wrong, {side, kind, place.rank, place.expert}));
+// What is wrong at the same places.
+struct Alike {
+  std::vector<Kind> kinds;
+  std::vector<WrongScalar> scalars;
+};
+
+// The members of a group at the places of one statement.
+Members members_at(const std::vector<WrongTensor>& wrong, Side side, const Alike& alike,
+                   const std::vector<Place>& places) {
+  Members made;
+  for (const Place& place : places) {
+    for (const Kind kind : alike.kinds) {
+      made.tensors.push_back(at(wrong, {side, kind, place.rank, place.expert}));
     }
+    std::copy_if(alike.scalars.begin(), alike.scalars.end(), std::back_inserter(made.scalars),
+                 [&](const WrongScalar& one) {
+                   return one.rank == place.rank && one.expert == place.expert;
+                 });
   }
+  return made;
+}
+
+report::Finding finding(const Subject& subject, const std::vector<WrongTensor>& wrong,
+                        const Group& group, const Alike& alike, const Widely& where) {
+  const auto& [side, cause, parameter] = group;
   report::Finding made;
   made.cause = name(cause);
   made.severity =
       cause == Cause::block_scale_saturated ? report::Severity::warning : report::Severity::error;
   made.side = side == Side::stock ? report::Side::stock : report::Side::tp;
-  for (const Kind kind : kinds) made.tensors.emplace_back(layout::name(kind));
+  for (const Kind kind : alike.kinds) made.tensors.emplace_back(layout::name(kind));
+  std::set<ScalarName> names;
+  for (const WrongScalar& one : alike.scalars) names.insert(one.name);
+  for (const ScalarName one : names) made.tensors.emplace_back(name(one));
   for (const std::int64_t rank : where.ranks) made.ranks.push_back(subject.ranks[rank]);
   made.experts = where.experts;
   made.layer = subject.number;
   made.group = subject.group;
-  say(subject, cause, members, made);
+  say(subject, cause, members_at(wrong, side, alike, where.places), made);
   return made;
 }
 
@@ -235,8 +255,11 @@ std::vector<report::Finding> findings(const Subject& subject, const Evidence& ev
   join_uncut(wrong);
   join_kinds(wrong);
   join_drifts(subject, wrong);
+  name_seeds(subject, wrong);
   name_placement(subject, evidence, orders, wrong);
 
+  std::vector<WrongScalar> scalars = wrong_scalars(subject, evidence, orders);
+  name_seeds(subject, wrong, scalars);
   std::map<Group, std::vector<const WrongTensor*>> groups;
   for (const WrongTensor& one : wrong) {
     for (const Cause cause : one.causes.list()) {
@@ -246,15 +269,18 @@ std::vector<report::Finding> findings(const Subject& subject, const Evidence& ev
   }
   std::vector<report::Finding> made;
   for (const auto& [group, members] : groups) {
+    const auto& [side, cause, seed] = group;
     for (const auto& [places, kinds] : by_places(members)) {
+      Alike alike{kinds, {}};
+      if (cause == Cause::payload_of_other_layer)
+        alike.scalars = taken(scalars, side, seed, places);
       for (const Widely& where : statements(subject, group, members, places)) {
-        made.push_back(finding(subject, wrong, group, kinds, where));
+        made.push_back(finding(subject, wrong, group, alike, where));
       }
     }
   }
-  for (report::Finding& one : scalar_findings(subject, evidence, orders)) {
-    made.push_back(std::move(one));
-  }
+  add_declared(subject, evidence, made);
+  add_wrong_scalars(subject, scalars, made);
   std::stable_sort(made.begin(), made.end(), [](const auto& a, const auto& b) {
     return std::make_pair(a.side, a.severity) < std::make_pair(b.side, b.severity);
   });

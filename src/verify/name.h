@@ -23,6 +23,7 @@ struct Subject {
   std::int64_t number = 0;  // of the layer
   std::optional<layout::Payload> payload;
   std::optional<DueScalars> due;
+  std::int64_t payload_layer = 0;  // L of the payload's seed
 };
 
 /// The findings of a group's evidence, errors before warnings, in a fixed order. A tp tensor that

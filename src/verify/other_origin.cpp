@@ -127,7 +127,7 @@ bool Judge::other_payload_scales(WrongTensor& made, const Differing& differing) 
     made.map = map;
     made.causes = made.causes.either(causes_of(made.target, map));
     made.causes.add(Cause::payload_of_other_layer);
-    made.seed = seed.value_or(0);
+    made.seed = seed.value_or(keys.front());
     made.seed_known = seed.has_value();
     made.explained = given;
     return true;

@@ -58,7 +58,7 @@ std::optional<std::int64_t> owner_of(float value, const std::vector<float>& all)
 }  // namespace
 
 std::string_view name(Flaw flaw) {
-  constexpr std::array<std::string_view, 10> names{"",
+  constexpr std::array<std::string_view, 11> names{"",
                                                    "scale-not-finite-positive",
                                                    "scalar-rounding",
                                                    "reciprocal-scale",
@@ -67,7 +67,8 @@ std::string_view name(Flaw flaw) {
                                                    "expert-mixed",
                                                    "scalars-not-gathered",
                                                    "scalars-misordered",
-                                                   "input-scale-differs-across-ranks"};
+                                                   "input-scale-differs-across-ranks",
+                                                   "payload-of-other-layer"};
   return names[static_cast<std::size_t>(flaw)];
 }
 

@@ -20,7 +20,8 @@ enum class Flaw : std::uint8_t {
   mixed,
   not_gathered,
   misordered,
-  input_differs
+  input_differs,
+  other_payload
 };
 std::string_view name(Flaw flaw);
 

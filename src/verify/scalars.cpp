@@ -8,7 +8,6 @@
 
 #include "verify/places.h"
 #include "verify/sentence.h"
-#include "verify/wrong_scalar.h"
 
 namespace slicecheck::verify {
 namespace {
@@ -343,6 +342,13 @@ void Scalars::name_mixed() {
   }
 }
 
+}  // namespace
+
+std::vector<WrongScalar> wrong_scalars(const Subject& subject, const Evidence& evidence,
+                                       const Orders& orders) {
+  return Scalars(subject, evidence, orders).all();
+}
+
 void add_declared(const Subject& subject, const Evidence& evidence,
                   std::vector<report::Finding>& made) {
   const std::int64_t held = subject.layer.shape.experts_per_rank();
@@ -368,24 +374,6 @@ void add_declared(const Subject& subject, const Evidence& evidence,
   one.group = subject.group;
   one.text = fmt::format("{} (linear placement)", fmt::join(lines, ", "));
   made.push_back(one);
-}
-
-}  // namespace
-
-std::vector<report::Finding> scalar_findings(const Subject& subject, const Evidence& evidence,
-                                             const Orders& orders) {
-  std::vector<report::Finding> made;
-  add_declared(subject, evidence, made);
-  const std::vector<WrongScalar> wrong = Scalars(subject, evidence, orders).all();
-  std::map<std::tuple<Side, Flaw, std::int64_t>, std::vector<const WrongScalar*>> groups;
-  for (const WrongScalar& one : wrong) {
-    // Different experts' values are told apart; other flaws are one mistake.
-    const std::int64_t other = one.flaw == Flaw::mixed ? one.found.other.value_or(-1) : -1;
-    groups[{one.side, one.flaw, other}].push_back(&one);
-  }
-  for (const auto& [key, members] : groups)
-    add_wrong_scalars(subject, std::get<Side>(key), members, made);
-  return made;
 }
 
 bool refuses(const report::Finding& finding) {

@@ -3,14 +3,18 @@
 #pragma once
 
 #include "verify/placement.h"
-#include "verify/scalar_flaw.h"
+#include "verify/wrong_scalar.h"
 
 namespace slicecheck::verify {
 
-/// Findings of the scalars and of the placement that ranks declare. `orders` says which experts'
-/// bytes the slots hold: their scalars belong with them.
-std::vector<report::Finding> scalar_findings(const Subject& subject, const Evidence& evidence,
-                                             const Orders& orders);
+/// The scalars that are not what they must be. `orders` says which experts' bytes the slots hold:
+/// their scalars belong with them.
+std::vector<WrongScalar> wrong_scalars(const Subject& subject, const Evidence& evidence,
+                                       const Orders& orders);
+
+/// Adds the finding of ranks that declare another first expert than linear placement has.
+void add_declared(const Subject& subject, const Evidence& evidence,
+                  std::vector<report::Finding>& made);
 
 /// True for a cause that refuses (exit code 3) when it is found in the stock.
 bool refuses(const report::Finding& finding);

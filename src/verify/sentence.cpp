@@ -5,7 +5,10 @@
 
 #include <algorithm>
 #include <array>
+#include <bit>
 #include <utility>
+
+#include "verify/other_seed.h"
 
 namespace slicecheck::verify {
 namespace {
@@ -82,6 +85,14 @@ constexpr std::array<std::pair<Cause, std::string_view>, 31> sentences{{
     {Cause::block_scale_invalid, "block scales are NaN or have a sign bit"},
     {Cause::block_scale_saturated, "many block scales are saturated (0x7E)"},
 }};
+
+std::int64_t differing_bytes(const WrongScalar& one) {
+  const auto value = std::bit_cast<std::array<std::uint8_t, sizeof(float)>>(one.value);
+  const auto due = std::bit_cast<std::array<std::uint8_t, sizeof(float)>>(one.due);
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < value.size(); ++i) count += value[i] != due[i];
+  return count;
+}
 
 std::string_view happened(Cause cause) {
   for (const auto& [each, sentence] : sentences) {
@@ -175,11 +186,8 @@ std::string details(const Subject& subject, Cause cause,
     case Cause::expert_offset_drift:
       return about_drift(front);
     case Cause::payload_of_other_layer:
-      return front.seed_known
-                 ? fmt::format("their seed is {}, that is layer {} of seed {}", front.seed,
-                               (front.seed ^ (subject.payload ? subject.payload->seed : 0)) >> 32,
-                               subject.payload ? subject.payload->seed : 0)
-                 : "of a seed that their scales alone do not tell";
+      return front.seed_known ? about_seed(subject, front.seed)
+                              : "of a seed that their scales alone do not tell";
     case Cause::wrong_axis_cut:
       return about_axis(members);
     case Cause::never_written:
@@ -241,28 +249,33 @@ std::string listed_experts(const std::vector<std::int64_t>& experts) {
   return listed("expert", "experts", {experts.begin(), experts.end()});
 }
 
-void say(const Subject& subject, Cause cause, const std::vector<const WrongTensor*>& members,
-         report::Finding& made) {
+void say(const Subject& subject, Cause cause, const Members& members, report::Finding& made) {
   std::int64_t differing = 0;
   std::int64_t explained = 0;
   std::int64_t bytes = 0;
-  Causes also = members.front()->alternatives;
-  for (const WrongTensor* one : members) {
+  Causes also = members.tensors.front()->alternatives;
+  for (const WrongTensor* one : members.tensors) {
     differing += one->differing;
     explained += one->explained;
     bytes += one->bytes;
     also = also.both(one->alternatives);
+  }
+  for (const WrongScalar& one : members.scalars) {
+    const std::int64_t count = differing_bytes(one);
+    differing += count;
+    explained += count;
+    bytes += std::int64_t{sizeof(float)};
   }
   also.remove(cause);
   made.explained =
       differing == 0 ? 1.0 : static_cast<double>(explained) / static_cast<double>(differing);
   for (const Cause one : also.list()) made.also_possible.emplace_back(name(one));
   if (cause == Cause::expert_duplicated) made.also_possible.emplace_back("expert-missing");
-  made.first = first_of(subject, *members.front());
+  made.first = first_of(subject, *members.tensors.front());
   made.text = fmt::format("{}: {} of {} on {} ({} of {} bytes differ)", happened(cause),
                           fmt::join(made.tensors, ", "), listed_experts(made.experts),
                           listed("rank", "ranks", made.ranks), differing, bytes);
-  const std::string more = details(subject, cause, members);
+  const std::string more = details(subject, cause, members.tensors);
   if (!more.empty()) made.text += "; " + more;
   if (!made.also_possible.empty()) {
     made.text += fmt::format("; {} would give the same bytes", fmt::join(made.also_possible, ", "));

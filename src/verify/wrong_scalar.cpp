@@ -7,18 +7,14 @@
 #include <bit>
 #include <map>
 #include <set>
+#include <tuple>
 
+#include "verify/other_seed.h"
 #include "verify/places.h"
 #include "verify/sentence.h"
 
 namespace slicecheck::verify {
 namespace {
-
-std::string_view scalar_text(ScalarName name) {
-  constexpr std::array<std::string_view, 5> names{"a1_gscale", "a2_gscale", "g1_alphas",
-                                                  "g1_scale_c", "g2_alphas"};
-  return names[static_cast<std::size_t>(name)];
-}
 
 std::string value_text(float value) {
   return fmt::format("{:g} (bits 0x{:08x})", value, std::bit_cast<std::uint32_t>(value));
@@ -44,6 +40,8 @@ std::string_view happened(Flaw flaw) {
       return "the values stand in another order";
     case Flaw::input_differs:
       return "the global input scale is not the same bits on every rank";
+    case Flaw::other_payload:
+      return "the scalars are those of another layer or seed";
     case Flaw::none:
       break;
   }
@@ -59,7 +57,7 @@ report::Finding finding(const Subject& subject, const std::vector<ScalarName>& n
   if (front.flaw == Flaw::rounding && front.side == Side::stock) {
     made.severity = report::Severity::warning;
   }
-  for (const ScalarName one : names) made.tensors.emplace_back(scalar_text(one));
+  for (const ScalarName one : names) made.tensors.emplace_back(name(one));
   for (const std::int64_t rank : where.ranks) made.ranks.push_back(subject.ranks[rank]);
   const bool whole = front.expert < 0 || front.flaw == Flaw::not_gathered;
   // An order of more than half of the experts is said of all.
@@ -81,14 +79,13 @@ report::Finding finding(const Subject& subject, const std::vector<ScalarName>& n
     made.text += fmt::format(", {} ulp apart", front.found.ulp);
   }
   if (front.found.other) made.text += fmt::format(", the value of expert {}", *front.found.other);
+  if (front.flaw == Flaw::other_payload) made.text += "; " + about_seed(subject, front.seed);
   return made;
 }
 
-}  // namespace
-
-void add_wrong_scalars(const Subject& subject, Side side,
-                       const std::vector<const WrongScalar*>& wrong,
-                       std::vector<report::Finding>& made) {
+// Findings of what is of one side and one flaw.
+void add_alike(const Subject& subject, Side side, const std::vector<const WrongScalar*>& wrong,
+               std::vector<report::Finding>& made) {
   std::map<ScalarName, std::set<Place>> places;
   for (const WrongScalar* one : wrong) {
     std::set<Place>& mine = places[one->name];
@@ -119,6 +116,26 @@ void add_wrong_scalars(const Subject& subject, Side side,
       if (!members.empty()) made.push_back(finding(subject, alike, members, where));
     }
   }
+}
+
+}  // namespace
+
+std::string_view name(ScalarName name) {
+  constexpr std::array<std::string_view, 5> names{"a1_gscale", "a2_gscale", "g1_alphas",
+                                                  "g1_scale_c", "g2_alphas"};
+  return names[static_cast<std::size_t>(name)];
+}
+
+void add_wrong_scalars(const Subject& subject, const std::vector<WrongScalar>& wrong,
+                       std::vector<report::Finding>& made) {
+  std::map<std::tuple<Side, Flaw, std::int64_t, std::uint64_t>, std::vector<const WrongScalar*>>
+      groups;
+  for (const WrongScalar& one : wrong) {
+    // Different experts' values and different seeds' are told apart; other flaws are one mistake.
+    const std::int64_t other = one.flaw == Flaw::mixed ? one.found.other.value_or(-1) : -1;
+    groups[{one.side, one.flaw, other, one.seed}].push_back(&one);
+  }
+  for (const auto& [key, members] : groups) add_alike(subject, std::get<Side>(key), members, made);
 }
 
 }  // namespace slicecheck::verify

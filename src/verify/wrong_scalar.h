@@ -22,11 +22,14 @@ struct WrongScalar {
   float value = 0;
   float due = 0;
   Found found;
+  std::uint64_t seed = 0;  // of another payload
 };
 
-/// Adds to `made` the findings of `wrong`, which are of one side and one flaw.
-void add_wrong_scalars(const Subject& subject, Side side,
-                       const std::vector<const WrongScalar*>& wrong,
+/// "g1_alphas".
+std::string_view name(ScalarName name);
+
+/// Adds the findings of `wrong` to `made`.
+void add_wrong_scalars(const Subject& subject, const std::vector<WrongScalar>& wrong,
                        std::vector<report::Finding>& made);
 
 }  // namespace slicecheck::verify

@@ -94,7 +94,7 @@ struct WrongTensor {
   std::int64_t last = 0;
   std::int64_t beside = 0;  // bytes that causes beside the map explain
   std::int64_t shift = 0;   // of a drift, in bytes
-  std::uint64_t seed = 0;   // of another payload
+  std::uint64_t seed = 0;   // of another payload; unknown: its scale_key_rest()
   bool seed_known = false;
   bool histogram_kept = false;
   bool same_in_every_row = false;

@@ -188,6 +188,21 @@ class Verify(program.ProgramTest):
         (folder / "manifest.json").write_text(json.dumps(manifest), encoding="utf-8")
         self.assert_passed(self.verify(folder))
 
+    def test_another_layer_or_seed_is_one_finding_that_says_which(self):
+        folder = self.dump("--payload", "bytes", ranks=3)
+        path = folder / "manifest.json"
+        due = json.loads(path.read_text(encoding="utf-8"))
+        for change, said in (
+            ({"layer": 5}, "that is layer 0 of seed 1, where layer 5 is due"),
+            ({"payload": {"kind": "bytes", "seed": 2}}, "another than 2, which is due"),
+        ):
+            path.write_text(json.dumps({**due, **change}), encoding="utf-8")
+            ended = self.verify(folder)
+            tensors = ["w13", "w13_sf", "w2", "w2_sf", "g1_alphas", "g1_scale_c", "g2_alphas"]
+            found = self.findings(ended)
+            self.assertEqual(found, [("stock", "payload-of-other-layer", tensors)])
+            self.assertIn(f"their seed is 1, {said}", ended.report["findings"][0]["text"])
+
     def test_scalars_placement_and_scales_are_named(self):
         def scalar(rank, kind, name, index, edit):
             def change(file):

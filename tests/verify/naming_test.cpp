@@ -10,6 +10,7 @@
 #include "faults/byte_faults.h"
 #include "faults/layout_faults.h"
 #include "faults/mutants.h"
+#include "faults/scalar_faults.h"
 #include "verify/name.h"
 
 namespace slicecheck::verify {
@@ -154,6 +155,52 @@ TEST(Naming, mutants_beside_true_stocks_are_called_what_they_are) {
     if (++times[mutant.fault] <= times_max) named.add(mutant, false);
   }
   EXPECT_GT(named.count(), 25U);
+}
+
+// Every tensor and scalar of a side by another seed is one mistake, whether the scales tell the
+// seed by themselves or the weights must.
+TEST(Naming, scalars_of_another_payload_join_its_tensors) {
+  Named named;
+  for (const Mutant& mutant : faults::mutants(false)) {
+    const bool scalars = mutant.pattern.ends_with("with scalars");
+    if (mutant.fault == "payload-of-other-layer" && scalars) named.add(mutant, true);
+  }
+  EXPECT_EQ(named.count(), 12U);
+}
+
+// A layer of seed 1 where the case says `due` and `number`: what is said of the bytes.
+std::string said_of_seed_1(std::uint64_t due, std::int64_t number) {
+  Mutant mutant;
+  mutant.shape = faults::telling_shapes().front();
+  mutant.payload = {layout::PayloadKind::bytes, layout::layer_seed(due, number), 0};
+  const Layer layer = faults::healthy_layer({layout::PayloadKind::bytes, 1, 0}, mutant.shape);
+  Subject subject = subject_of(mutant, true);
+  subject.payload_layer = number;
+  const auto found = findings(subject, gathered(payload_judge(mutant), layer, true));
+  EXPECT_EQ(found.size(), 1U) << listed(found);
+  if (found.empty()) return "";
+  EXPECT_EQ(found.front().cause, "payload-of-other-layer");
+  EXPECT_EQ(found.front().tensors.size(), 7U);
+  return found.front().text;
+}
+
+TEST(Naming, another_layer_and_another_seed_are_said_as_they_are) {
+  EXPECT_TRUE(said_of_seed_1(1, 5).ends_with(
+      "; their seed is 1, that is layer 0 of seed 1, where layer 5 is due"));
+  EXPECT_TRUE(said_of_seed_1(2, 0).ends_with("; their seed is 1, another than 2, which is due"));
+}
+
+// The scalars of some experts alone: the tensors tell the seed, the places are not theirs.
+TEST(Naming, scalars_of_another_payload_elsewhere_have_the_same_cause) {
+  Mutant mutant;
+  mutant.shape = faults::telling_shapes().front();
+  mutant.payload = {layout::PayloadKind::bytes, 1, 0};
+  Layer layer = faults::copied(healthy(mutant));
+  faults::payload_of_other_layer(layer, {faults::Side::tp, {layout::Kind::w2}, {2}, {1}}, 3);
+  faults::whole_payload_of_other_layer(layer, {faults::Side::tp, {layout::Kind::w13}, {4}, {1}}, 3);
+  const auto found = judged(mutant, layer, true);
+  ASSERT_EQ(found.size(), 2U) << listed(found);
+  for (const report::Finding& one : found) EXPECT_EQ(one.cause, "payload-of-other-layer");
 }
 
 // Experts written at another stride leave gaps of zeros, or lie over each other.
