@@ -12,6 +12,7 @@
 
 #include "app/command.h"
 #include "app/soak.h"
+#include "app/source.h"
 #include "app/verdicts.h"
 #include "app/watch.h"
 #include "base/must.h"
@@ -224,6 +225,20 @@ void add_transport(report::Report& mine, const group::Moved& moved, const Contex
   mine.checks.push_back(std::move(check));
 }
 
+/// Which experts a refused reshard was about, as far as they can be told.
+void add_case(report::Report& refused, const Options& options, int tp) {
+  if (options.command != "reshard") return;
+  const Result<Source> source = source_of(options, tp);
+  if (source.reason) return;
+  for (const auto& [name, value] :
+       {std::pair<const char*, std::int64_t>{"experts", source->shape.experts},
+        {"hidden", source->shape.hidden},
+        {"intermediate", source->shape.intermediate},
+        {"tp", source->shape.tp}}) {
+    refused.run_case.emplace_back(name, value);
+  }
+}
+
 /// One rank's run, from the first agreement to the exit code. Collective over the world.
 int run_rank(group::Group& world, const Place& place, const CommandLine& line,
              const Watched& watched) {
@@ -260,6 +275,9 @@ int run_rank(group::Group& world, const Place& place, const CommandLine& line,
     const int in_group = part ? part->rank() : world.rank();
     const int number = part ? world.rank() / part->size() : 0;
     mine = refused(refusal, {world.rank(), number, in_group, world.size()});
+    mine.ranks = {{world.rank(), number, place.host, "", 0, {}}};
+    const int all = known.tp > 0 ? static_cast<int>(known.tp) : world.size();
+    add_case(mine, known, part ? part->size() : all);
   }
   mine.command = known.command.empty() ? "reshard" : known.command;
   mine.run.versions = versions(place);

@@ -23,6 +23,14 @@ class Refusals(program.ProgramTest):
         for word in words:
             self.assertIn(word, ended.own_lines()[0])
 
+    def test_a_refused_report_says_which_experts_and_ranks_it_is_about(self):
+        ended = self.local(2, "reshard", "--hidden", "200", "--tp", "2")
+        self.assertEqual(ended.code, 3, ended.stderr)
+        case = ended.report["case"]
+        self.assertEqual((case["experts"], case["hidden"], case["tp"]), (4, 200, 2))
+        self.assertEqual([entry["rank"] for entry in ended.report["ranks"]], [0, 1])
+        self.assertNotEqual(ended.report["ranks"][0]["host"], "")
+
     def test_shapes_that_cannot_be_cut_are_refused_with_the_seeds_sentences(self):
         cases = {
             ("--intermediate", "320"): SEED
