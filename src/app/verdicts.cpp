@@ -8,6 +8,9 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "group/nccl/nccl_group.h"
+#include "memory/cuda/device.h"
+
 namespace slicecheck::app {
 namespace {
 
@@ -29,6 +32,11 @@ bool is_one_of(const std::array<std::string_view, size>& causes, std::string_vie
 constexpr std::array<const char*, 6> shown_variables{"OMPI_COMM_WORLD_SIZE", "OMP_NUM_THREADS",
                                                      "CUDA_VISIBLE_DEVICES", "NCCL_NVLS_ENABLE",
                                                      "NCCL_P2P_DISABLE",     "NCCL_SOCKET_IFNAME"};
+
+// 13010 as "13.1".
+std::string cuda_version_text(int version) {
+  return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
+}
 
 report::Finding finding_of(const Reason& reason, int rank, int group_number) {
   report::Finding made;
@@ -94,6 +102,11 @@ report::Fields versions(const Place& place) {
   report::Fields made = {{"slicecheck", std::string(SLICECHECK_VERSION)},
                          {"compiler", std::string(__VERSION__)}};
   if (!place.mpi_version.empty()) made.emplace_back("mpi", place.mpi_version);
+  const memory::CudaVersions cuda = memory::cuda_versions();
+  if (cuda.driver != 0) made.emplace_back("cuda_driver", cuda_version_text(cuda.driver));
+  if (cuda.runtime != 0) made.emplace_back("cuda_runtime", cuda_version_text(cuda.runtime));
+  const int nccl = group::nccl_version();
+  if (nccl != 0) made.emplace_back("nccl", group::nccl_version_text(nccl));
   return made;
 }
 

@@ -49,6 +49,10 @@ class Gpu(program.ProgramTest):
                     for entry in ended.report["ranks"]:
                         self.assertNotEqual(entry["device"], "")
 
+    def test_the_report_has_the_drivers_version(self):
+        ended = self.nccl(2, "reshard", "--probe", "none")
+        self.assertRegex(ended.report["run"]["versions"]["cuda_driver"], r"^\d+\.\d+$")
+
     def test_both_probes_pass_on_what_the_devices_made(self):
         for payload in ("bytes", "numeric"):
             with self.subTest(payload=payload):

@@ -2,6 +2,7 @@
 
 import copy
 import json
+import os
 import shutil
 
 import program
@@ -130,6 +131,17 @@ class Reshard(program.ProgramTest):
         for report in reports:
             self.assertIn("seconds", report.pop("run"))
         self.assertEqual(json.dumps(reports[0]), json.dumps(reports[1]))
+
+    def test_the_report_says_what_the_program_was_built_with(self):
+        versions = self.local(2, "reshard", "--probe", "none").report["run"]["versions"]
+        self.assertRegex(versions["slicecheck"], r"^\d+\.\d+")
+        for name, switch, shape in (
+            ("cuda_runtime", "SLICECHECK_CUDA", r"^\d+\.\d+$"),
+            ("nccl", "SLICECHECK_NCCL", r"^\d+\.\d+\.\d+$"),
+        ):
+            self.assertEqual(name in versions, os.environ.get(switch, "OFF") == "ON", versions)
+            if name in versions:
+                self.assertRegex(versions[name], shape)
 
     def test_quiet_prints_the_verdict_alone(self):
         ended = self.local(2, "reshard", "--quiet", "--probe", "none")

@@ -43,8 +43,9 @@ class ScriptTest(unittest.TestCase):
         with open(self.calls, encoding="utf-8") as file:
             return [line.rstrip("\n") for line in file if line.startswith(name + " ")]
 
-    def run_script(self, script, *arguments, nobody=False, path=None):
-        environment = {"PATH": path or self.programs + ":/usr/bin:/bin", "HOME": self.folder}
+    def run_script(self, script, *arguments, nobody=False, path=None, **variables):
+        environment = {"PATH": path or self.programs + ":/usr/bin:/bin", "HOME": self.folder,
+                       **variables}
         return subprocess.run(
             [os.path.join(self.root, script), *arguments], env=environment, cwd="/",
             stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

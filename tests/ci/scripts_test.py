@@ -105,6 +105,42 @@ class Full(ScriptTest):
         self.assertIn("seed 1\n", self.run_script("ci/test").stdout)
 
 
+class Gpu(ScriptTest):
+    def setUp(self):
+        super().setUp()
+        for name in ("cmake", "ctest", "mpirun", "compute-sanitizer"):
+            self.program(name, "")
+
+    def run_gpu(self, devices):
+        self.program("nvidia-smi", f"for i in $(seq {devices}); do echo GPU $i; done")
+        return self.run_script("ci/gpu", CUDA_HOME=self.folder)
+
+    def test_without_a_device_it_is_not_run_and_built_where_nvcc_is(self):
+        for built in (False, True):
+            if built:
+                self.program("nvcc", "")
+            ended = self.run_gpu(devices=0)
+            self.assertEqual(ended.returncode, 77, ended.stderr)
+            self.assertEqual(ended.stdout, "not run: this machine has no device\n")
+            self.assertEqual(any("--build" in c for c in self.called("cmake")), built)
+            self.assertEqual(self.called("ctest") + self.called("mpirun"), [])
+        self.program("cmake", '[ "$1" != --build ]')
+        self.assertEqual(self.run_gpu(devices=0).returncode, 1)
+
+    def test_one_device_is_shared_by_2_4_and_8_ranks_in_reshard_and_bench(self):
+        folder = os.path.join(self.root, "build/gpu/tests/memory")
+        os.makedirs(folder)
+        os.symlink("/bin/true", os.path.join(folder, "benchmark_memory_device"))
+        ended = self.run_gpu(devices=1)
+        self.assertEqual(ended.returncode, 0, ended.stderr)
+        self.assertIn(" -L gpu ", self.called("ctest")[0])
+        shared = [call.split() for call in self.called("mpirun")]
+        for command in ("reshard", "bench"):
+            ranks = [call[call.index("-n") + 1] for call in shared if command in call]
+            self.assertEqual(ranks[:3], ["2", "4", "8"])
+        self.assertTrue(all("--share-gpu" in call for call in shared))
+
+
 class Demo(ScriptTest):
     def setUp(self):
         super().setUp()
