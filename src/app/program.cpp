@@ -277,7 +277,8 @@ int run_rank(group::Group& world, const Place& place, const CommandLine& line,
     mine = refused(refusal, {world.rank(), number, in_group, world.size()});
     mine.ranks = {{world.rank(), number, place.host, "", 0, {}}};
     const int all = known.tp > 0 ? static_cast<int>(known.tp) : world.size();
-    add_case(mine, known, part ? part->size() : all);
+    // A command line that cannot be read says nothing of its experts.
+    if (!options.reason) add_case(mine, known, part ? part->size() : all);
   }
   mine.command = known.command.empty() ? "reshard" : known.command;
   mine.run.versions = versions(place);

@@ -31,6 +31,11 @@ class Refusals(program.ProgramTest):
         self.assertEqual([entry["rank"] for entry in ended.report["ranks"]], [0, 1])
         self.assertNotEqual(ended.report["ranks"][0]["host"], "")
 
+    def test_options_that_cannot_be_read_say_nothing_of_the_experts(self):
+        ended = self.local(2, "reshard", "--hidden", "512", "--nope")
+        self.assertEqual((ended.code, ended.report["command"]), (2, "reshard"))
+        self.assertEqual(list(ended.report["case"]), ["refusal"])
+
     def test_shapes_that_cannot_be_cut_are_refused_with_the_seeds_sentences(self):
         cases = {
             ("--intermediate", "320"): SEED
