@@ -4,12 +4,14 @@
 
 #include <algorithm>
 #include <charconv>
+#include <set>
 #include <sstream>
 
 #include "app/command.h"
 #include "checkpoint/checkpoint.h"
 #include "group/agree.h"
 #include "verify/audit.h"
+#include "verify/sentence.h"
 
 namespace slicecheck::app {
 namespace {
@@ -64,6 +66,33 @@ report::Check line(std::int64_t layer, report::Status status, std::string text) 
   return made;
 }
 
+/// "w3.weight_scale", "w1.input_scale".
+std::string tensor_of(const checkpoint::Flaw& flaw) {
+  constexpr std::array<std::string_view, 3> parts{"weight_scale", "weight_scale_2", "input_scale"};
+  return fmt::format("{}.{}", layout::name(*flaw.projection),
+                     parts[static_cast<std::size_t>(flaw.part)]);
+}
+
+/// Experts of a layer that are missing or too many, said once a cause.
+std::vector<report::Finding> miscounted(const checkpoint::Layer& layer, std::int64_t number) {
+  std::vector<report::Finding> made;
+  for (const checkpoint::Flaw& flaw : layer.flaws()) {
+    if (flaw.projection) continue;
+    const auto same = [&](const report::Finding& one) { return one.cause == flaw.reason.cause(); };
+    auto found = std::find_if(made.begin(), made.end(), same);
+    if (found == made.end()) {
+      found = made.emplace(made.end());
+      found->cause = flaw.reason.cause();
+      found->side = report::Side::checkpoint;
+      found->layer = number;
+      found->text = flaw.reason.text();
+    }
+    found->experts.push_back(flaw.expert);
+  }
+  for (report::Finding& one : made) one.text += "; " + verify::listed_experts(one.experts);
+  return made;
+}
+
 /// One layer on one rank: every rank reads the second-level scales, each its own block scales.
 class LayerAudit {
  public:
@@ -72,18 +101,13 @@ class LayerAudit {
 
   /// This rank's facts; the second-level scales are told by rank 0.
   Reason read(std::vector<AuditFact>& facts) {
-    bool inputs_due = false;
     for (std::int64_t e = 0; e < layer_.experts(); ++e) {
-      experts_.push_back(scales_of(layer_, e));
-      for (const verify::AuditedScales& one : experts_.back()) inputs_due |= one.input.has_value();
+      experts_.push_back(layer_.holds(e) ? scales_of(layer_, e) : verify::AuditedExpert());
     }
-    if (context_.world.rank() == 0) {
-      for (std::int64_t e = 0; e < layer_.experts(); ++e) {
-        verify::audit_scales(number_, e, experts_[e], inputs_due, facts);
-      }
-    }
+    if (context_.world.rank() == 0) judge_scales(facts);
     for (std::int64_t e = context_.world.rank(); e < layer_.experts(); e += context_.world.size()) {
       for (const layout::Projection projection : layout::projections) {
+        if (!layer_.holds_block_scales(e, projection)) continue;
         const Result<ByteVector> scales = layer_.block_scales(e, projection);
         if (scales.reason) return scales.reason;
         verify::audit_blocks(number_, e, projection, *scales, facts);
@@ -91,6 +115,9 @@ class LayerAudit {
     }
     return {};
   }
+
+  std::int64_t number() const { return number_; }
+  const checkpoint::Layer& layer() const { return layer_; }
 
   /// The layer's one line; `wrong` experts have findings.
   report::Check line_of(std::int64_t wrong) const {
@@ -109,6 +136,30 @@ class LayerAudit {
   }
 
  private:
+  /// Scales that are absent or do not fit, and what the others are.
+  void judge_scales(std::vector<AuditFact>& facts) const {
+    std::set<std::pair<std::string, std::int64_t>> flawed;
+    for (const checkpoint::Flaw& flaw : layer_.flaws()) {
+      if (!flaw.projection) continue;
+      const std::string tensor = tensor_of(flaw);
+      flawed.emplace(tensor, flaw.expert);
+      facts.push_back({number_, flaw.reason.cause(), tensor, flaw.expert, 0, flaw.reason.text()});
+    }
+    const bool inputs_due = std::any_of(experts_.begin(), experts_.end(), [](const auto& expert) {
+      return std::any_of(expert.begin(), expert.end(),
+                         [](const verify::AuditedScales& one) { return one.input.has_value(); });
+    });
+    std::vector<AuditFact> found;
+    for (std::int64_t e = 0; e < layer_.experts(); ++e) {
+      if (layer_.holds(e)) verify::audit_scales(number_, e, experts_[e], inputs_due, found);
+    }
+    // A scale that does not fit has no value to be missed.
+    std::erase_if(found, [&](const AuditFact& fact) {
+      return fact.cause == "scale-missing" && flawed.contains({fact.tensor, fact.expert});
+    });
+    facts.insert(facts.end(), found.begin(), found.end());
+  }
+
   const Context& context_;
   std::int64_t number_;
   const checkpoint::Layer& layer_;
@@ -118,8 +169,8 @@ class LayerAudit {
 std::string text_of(const std::vector<AuditFact>& facts) {
   std::string text;
   for (const AuditFact& fact : facts) {
-    text += fmt::format("{} {} {} {} {}\n", fact.layer, fact.cause, fact.tensor, fact.expert,
-                        fact.number);
+    text += fmt::format("{} {} {} {} {} {}\n", fact.layer, fact.cause, fact.tensor, fact.expert,
+                        fact.number, fact.text);
   }
   return text;
 }
@@ -132,59 +183,37 @@ void take(const std::string& text, std::vector<AuditFact>& facts) {
     AuditFact fact;
     std::string number;
     fields >> fact.layer >> fact.cause >> fact.tensor >> fact.expert >> number;
+    fields.get();
+    std::getline(fields, fact.text);
     fact.number = std::strtod(number.c_str(), nullptr);
     facts.push_back(std::move(fact));
   }
 }
 
-/// The number behind the last `before` of a text.
-std::optional<std::int64_t> number_behind(const std::string& text, std::string_view before) {
-  const std::size_t at = text.rfind(before);
-  if (at == std::string::npos) return {};
-  return std::strtoll(text.c_str() + at + before.size(), nullptr, 10);
-}
-
-/// The experts that a Reason says are missing or too many: one that it names, or those between the
-/// number that is due and the number that the layer holds.
-std::vector<std::int64_t> experts_in(const std::string& text) {
-  constexpr std::size_t listed_max = 1000;
-  if (const auto expert = number_behind(text, ": expert ")) return {*expert};
-  const auto due = number_behind(text, ": is ");
-  const auto held = number_behind(text, " holds ");
-  std::vector<std::int64_t> made;
-  if (!due || !held) return made;
-  for (std::int64_t e = std::min(*due, *held); e < std::max(*due, *held); ++e) {
-    if (made.size() == listed_max) break;
-    made.push_back(e);
-  }
-  return made;
-}
-
-report::Finding absent(std::int64_t layer, const Reason& reason) {
-  report::Finding made;
-  made.cause = reason.cause();
-  made.side = report::Side::checkpoint;
-  made.layer = layer;
-  made.text = reason.text();
-  made.experts = experts_in(reason.text());
-  return made;
-}
-
-bool is_finding(const Reason& reason) { return reason.cause().starts_with("expert-"); }
-
-/// A layer that cannot be read as NVFP4 experts: experts that are not all there are a finding,
-/// other kinds of experts a line; anything else ends the audit.
+/// A layer of other kinds of experts than NVFP4 ones is a line; what cannot be read ends the audit.
 Reason unreadable(const Reason& reason, std::int64_t layer, bool tells, report::Report& mine) {
-  if (is_finding(reason)) {
-    if (tells) {
-      mine.findings.push_back(absent(layer, reason));
-      mine.checks.push_back(line(layer, report::Status::failed, reason.text()));
-    }
-    return {};
-  }
   if (checkpoint::ending(reason) != checkpoint::Ending::refused) return reason;
   if (tells) mine.checks.push_back(line(layer, report::Status::skipped, reason.text()));
   return {};
+}
+
+/// What all ranks' facts say of a layer: findings, and the layer's line.
+void conclude(const LayerAudit& audit, const std::vector<AuditFact>& facts, report::Report& mine) {
+  std::set<std::int64_t> wrong;
+  for (const AuditFact& fact : facts) {
+    if (fact.cause != "reciprocal-scale" && fact.cause != "block-scale-saturated") {
+      wrong.insert(fact.expert);
+    }
+  }
+  for (report::Finding& one : miscounted(audit.layer(), audit.number())) {
+    wrong.insert(one.experts.begin(), one.experts.end());
+    mine.findings.push_back(std::move(one));
+  }
+  for (report::Finding& one :
+       verify::audit_findings(facts, {{audit.number(), audit.layer().experts()}})) {
+    mine.findings.push_back(std::move(one));
+  }
+  mine.checks.push_back(audit.line_of(static_cast<std::int64_t>(wrong.size())));
 }
 
 /// All layers on this rank, in step with the others: one sharing of facts a layer. Collective.
@@ -195,7 +224,7 @@ Reason audit_layers(Context& context, Checkpoint& opened, const std::vector<std:
   for (std::size_t i = 0; i < numbers.size(); ++i) {
     std::vector<AuditFact> facts;
     Result<checkpoint::Layer> layer =
-        failed ? Result<checkpoint::Layer>(failed) : opened.layer(numbers[i]);
+        failed ? Result<checkpoint::Layer>(failed) : opened.layer_with_flaws(numbers[i]);
     std::optional<LayerAudit> audit;
     if (!failed && layer.reason) failed = unreadable(layer.reason, numbers[i], tells, mine);
     if (!layer.reason) {
@@ -208,17 +237,7 @@ Reason audit_layers(Context& context, Checkpoint& opened, const std::vector<std:
     }
     context.progress.step(static_cast<std::int64_t>(i) + 1,
                           static_cast<std::int64_t>(numbers.size()));
-    if (!tells || !audit) continue;
-    const std::vector<report::Finding> found =
-        verify::audit_findings(all, {{numbers[i], layer->experts()}});
-    std::vector<bool> wrong(static_cast<std::size_t>(layer->experts()), false);
-    for (const AuditFact& fact : all) {
-      if (fact.cause != "reciprocal-scale" && fact.cause != "block-scale-saturated") {
-        wrong[fact.expert] = true;
-      }
-    }
-    mine.findings.insert(mine.findings.end(), found.begin(), found.end());
-    mine.checks.push_back(audit->line_of(std::count(wrong.begin(), wrong.end(), true)));
+    if (tells && audit) conclude(*audit, all, mine);
   }
   return failed;
 }

@@ -62,6 +62,12 @@ std::vector<std::int64_t> Checkpoint::layers() const {
 }
 
 Result<Layer> Checkpoint::layer(std::int64_t number) {
+  Result<Layer> made = layer_with_flaws(number);
+  if (!made.reason && !made->flaws().empty()) return made->flaws().front().reason;
+  return made;
+}
+
+Result<Layer> Checkpoint::layer_with_flaws(std::int64_t number) {
   const auto at = roots_.find(number);
   if (at == roots_.end()) {
     return Reason(

@@ -28,8 +28,12 @@ class Checkpoint {
   std::vector<std::int64_t> layers() const;
 
   /// The layer's experts, ready to be read.
-  /// Refuses when: it has no experts, or as layer_of().
+  /// Refuses when: it has no experts or a flaw, or as layer_of().
   Result<Layer> layer(std::int64_t number);
+
+  /// The layer with whatever flaws it has, to be audited.
+  /// Refuses when: it has no experts, or as layer_of().
+  Result<Layer> layer_with_flaws(std::int64_t number);
 
  private:
   Shards shards_;

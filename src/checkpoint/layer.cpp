@@ -70,15 +70,25 @@ std::string_view name(Format format) {
   return names[static_cast<std::size_t>(format)];
 }
 
-Layer::Layer(Format format, std::string root, layout::Widths widths,
-             std::vector<ExpertPlace> experts)
-    : format_(format), root_(std::move(root)), widths_(widths), experts_(std::move(experts)) {}
+Layer::Layer(Format format, std::string root, layout::Widths widths, LayerPlaces places)
+    : format_(format), root_(std::move(root)), widths_(widths), places_(std::move(places)) {}
+
+bool Layer::holds(std::int64_t e) const {
+  return places_.experts.at(e).front().weight.tensor.file != nullptr;
+}
+
+bool Layer::holds_block_scales(std::int64_t e, Projection projection) const {
+  return places_.experts.at(e)[static_cast<std::size_t>(projection)].scale.tensor.file != nullptr;
+}
+
+Reason Layer::flawed() const { return flaws().empty() ? Reason() : flaws().front().reason; }
 
 Result<experts::PlainExpert> Layer::expert(std::int64_t e) const {
+  if (Reason reason = flawed()) return reason;
   experts::PlainExpert made;
   made.widths = widths_;
   for (const Projection projection : layout::projections) {
-    const ProjectionPlace& place = experts_.at(e)[static_cast<std::size_t>(projection)];
+    const ProjectionPlace& place = places_.experts.at(e)[static_cast<std::size_t>(projection)];
     Result<ByteVector> weight = bytes_in(place.weight, whole(place.weight));
     if (weight.reason) return weight.reason;
     Result<ByteVector> scale = bytes_in(place.scale, whole(place.scale));
@@ -89,17 +99,19 @@ Result<experts::PlainExpert> Layer::expert(std::int64_t e) const {
 }
 
 Result<ByteVector> Layer::block_scales(std::int64_t e, Projection projection) const {
-  const ProjectionPlace& place = experts_.at(e)[static_cast<std::size_t>(projection)];
+  if (!holds_block_scales(e, projection)) return flawed();
+  const ProjectionPlace& place = places_.experts.at(e)[static_cast<std::size_t>(projection)];
   return bytes_in(place.scale, whole(place.scale));
 }
 
 Result<experts::PlainExpert> Layer::expert_slice(std::int64_t e, std::int64_t tp,
                                                  std::int64_t d) const {
+  if (Reason reason = flawed()) return reason;
   must(widths_.intermediate % (tp * layout::sf_vec) == 0, "a slice of part of a block asked for");
   experts::PlainExpert made;
   made.widths = {widths_.hidden, widths_.intermediate / tp};
   for (const Projection projection : layout::projections) {
-    const ProjectionPlace& place = experts_.at(e)[static_cast<std::size_t>(projection)];
+    const ProjectionPlace& place = places_.experts.at(e)[static_cast<std::size_t>(projection)];
     Result<ByteVector> weight = bytes_in(place.weight, part(place.weight, projection, tp, d));
     if (weight.reason) return weight.reason;
     Result<ByteVector> scale = bytes_in(place.scale, part(place.scale, projection, tp, d));
@@ -110,12 +122,12 @@ Result<experts::PlainExpert> Layer::expert_slice(std::int64_t e, std::int64_t tp
 }
 
 const ProjectionScales& Layer::scales(std::int64_t e, Projection projection) const {
-  return experts_.at(e)[static_cast<std::size_t>(projection)].scales;
+  return places_.experts.at(e)[static_cast<std::size_t>(projection)].scales;
 }
 
 Reason Layer::missing(std::int64_t e, Projection projection, std::string_view which) const {
   const std::string& file =
-      experts_.at(e)[static_cast<std::size_t>(projection)].weight.tensor.file->name();
+      places_.experts.at(e)[static_cast<std::size_t>(projection)].weight.tensor.file->name();
   return Reason(fmt::format("{}: {}: expert {} has no {} of {}", file, in_quotes(root_), e, which,
                             layout::name(projection)),
                 "scale-missing");
@@ -134,6 +146,7 @@ Result<float> Layer::largest_input(Projection from, Projection to) const {
 }
 
 Result<experts::Scalars> Layer::scalars(std::int64_t first, std::int64_t count) const {
+  if (Reason reason = flawed()) return reason;
   const Result<float> a13 = largest_input(Projection::w1, Projection::w3);
   if (a13.reason) return a13.reason;
   const Result<float> a2 = largest_input(Projection::w2, Projection::w2);

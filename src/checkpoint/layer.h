@@ -33,7 +33,7 @@ struct MatrixPlace {
   layout::Matrix matrix;
 };
 
-/// Where one projection of one expert lies, and its scales.
+/// Where one projection of one expert lies, and its scales. A matrix that is not there has no file.
 struct ProjectionPlace {
   MatrixPlace weight;
   MatrixPlace scale;
@@ -43,17 +43,43 @@ struct ProjectionPlace {
 /// By layout::Projection.
 using ExpertPlace = std::array<ProjectionPlace, 3>;
 
+/// The scales of a projection: its block scales, and the two of the second level.
+enum class ScalePart : std::uint8_t { blocks, weight, input };
+
+/// What keeps a layer from being whole though the rest of it can be read: an expert that is not
+/// there or one too many, block scales that are absent, a scale whose extents are not its weights'.
+struct Flaw {
+  Reason reason;  // names the file and the field; its cause is the catalogue's
+  std::int64_t expert = 0;
+  std::optional<layout::Projection> projection;  // nothing: the expert as a whole
+  ScalePart part = ScalePart::blocks;
+};
+
+/// The experts of a layer in their order, and what is wrong with them.
+struct LayerPlaces {
+  std::vector<ExpertPlace> experts;
+  std::vector<Flaw> flaws;
+};
+
 /// Reads experts of one layer; shares the open files. Not for two threads at once.
 class Layer {
  public:
-  Layer(Format format, std::string root, layout::Widths widths, std::vector<ExpertPlace> experts);
+  Layer(Format format, std::string root, layout::Widths widths, LayerPlaces places);
 
   Format format() const { return format_; }
   /// `model.layers.3.mlp.experts`.
   const std::string& root() const { return root_; }
   layout::Widths widths() const { return widths_; }
   /// E.
-  std::int64_t experts() const { return static_cast<std::int64_t>(experts_.size()); }
+  std::int64_t experts() const { return static_cast<std::int64_t>(places_.experts.size()); }
+
+  /// What is wrong with it. Whole experts, slices of them and scalars are made of a layer without
+  /// flaws alone: else the first flaw's Reason is the answer.
+  const std::vector<Flaw>& flaws() const { return places_.flaws; }
+
+  /// Whether expert e is there; whether a projection's block scales are, of the extents due.
+  bool holds(std::int64_t e) const;
+  bool holds_block_scales(std::int64_t e, layout::Projection projection) const;
 
   /// Plain expert e, whole.
   Result<experts::PlainExpert> expert(std::int64_t e) const;
@@ -76,19 +102,21 @@ class Layer {
   Result<experts::Scalars> scalars(std::int64_t first, std::int64_t count) const;
 
  private:
+  Reason flawed() const;
   Result<float> largest_input(layout::Projection from, layout::Projection to) const;
   Reason missing(std::int64_t e, layout::Projection projection, std::string_view which) const;
 
   Format format_;
   std::string root_;
   layout::Widths widths_;
-  std::vector<ExpertPlace> experts_;
+  LayerPlaces places_;
 };
 
 /// The layer whose experts stand under `root`, its format told by its tensors' names.
-/// Refuses when: a tensor is missing or has another type or extents, or the config contradicts the
-/// tensors (unusable); the experts are not NVFP4, not gated, transposed, interleaved, or have
-/// biases (refused).
+/// Refuses when: weights are missing or of other extents, a tensor has another type, or the config
+/// names another format (unusable); the experts are not NVFP4, not gated, transposed, interleaved,
+/// or have biases (refused). Experts and scales that are absent or do not fit are the layer's
+/// flaws.
 Result<Layer> layer_of(Shards& shards, const std::string& root, const Config& config);
 
 }  // namespace slicecheck::checkpoint

@@ -73,11 +73,6 @@ Result<float> value_at(const Located& tensor, std::int64_t index) {
 
 Reason contradicted(const Config& config, const Layer& layer,
                     const std::vector<std::string>& modules) {
-  if (config.experts && *config.experts != layer.experts()) {
-    return Reason(fmt::format("{}: is {}, but {} holds {} experts", config.experts_field,
-                              *config.experts, in_quotes(layer.root()), layer.experts()),
-                  *config.experts > layer.experts() ? "expert-missing" : "expert-duplicated");
-  }
   for (const Quantization& quantization : config.quantizations) {
     if (quantization.method.empty()) continue;
     const bool compressed = quantization.method == "compressed-tensors";
@@ -87,6 +82,29 @@ Reason contradicted(const Config& config, const Layer& layer,
                               in_quotes(layer.root()), name(layer.format())));
   }
   return not_nvfp4(config, modules);
+}
+
+std::vector<Flaw> miscounted(const Config& config, const LayerNames& names,
+                             const std::set<std::int64_t>& held) {
+  const auto count = static_cast<std::int64_t>(held.size());
+  const std::int64_t due = config.experts.value_or(held.empty() ? 0 : *held.rbegin() + 1);
+  const auto said = [&](std::int64_t e, std::string_view what) {
+    if (!config.experts || *config.experts == count) {
+      return fmt::format("{}: expert {} is {}", names.where, e, what);
+    }
+    return fmt::format("{}: is {}, but {} holds {} experts", config.experts_field, *config.experts,
+                       in_quotes(names.root), count);
+  };
+  std::vector<Flaw> made;
+  for (std::int64_t e = 0; e < due && std::ssize(made) < miscounted_max; ++e) {
+    if (held.contains(e)) continue;
+    made.push_back({Reason(said(e, "missing"), "expert-missing"), e, {}, ScalePart::blocks});
+  }
+  std::int64_t more = 0;
+  for (auto e = held.lower_bound(due); e != held.end() && more < miscounted_max; ++e, ++more) {
+    made.push_back({Reason(said(*e, "one too many"), "expert-duplicated"), *e, {}, {}});
+  }
+  return made;
 }
 
 Result<Layer> layer_of(Shards& shards, const std::string& root, const Config& config) {

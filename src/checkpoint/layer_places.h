@@ -2,6 +2,8 @@
 // Reasons that name a tensor.
 #pragma once
 
+#include <set>
+
 #include "checkpoint/config.h"
 #include "checkpoint/layer.h"
 
@@ -34,9 +36,15 @@ Result<Layer> per_expert_layer(Shards& shards, const LayerNames& layer, const Co
 /// One tensor for all experts, [E, 2I, H/2] and [E, H, I/2], gate rows first.
 Result<Layer> fused_layer(Shards& shards, const LayerNames& names, const Config& config);
 
-/// Why the config contradicts a layer of this format and this many experts (unusable), or says that
-/// these modules are not NVFP4 (refused); or nothing.
+/// Why the config names another format than the layer's (unusable), or says that these modules are
+/// not NVFP4 (refused); or nothing.
 Reason contradicted(const Config& config, const Layer& layer,
                     const std::vector<std::string>& modules);
+
+/// The numbers of experts that the config counts, or that lie below the highest one, and that
+/// `held` lacks; and those held beyond the config's count. At most `miscounted_max` of each kind.
+std::vector<Flaw> miscounted(const Config& config, const LayerNames& names,
+                             const std::set<std::int64_t>& held);
+inline constexpr std::int64_t miscounted_max = 1000;
 
 }  // namespace slicecheck::checkpoint

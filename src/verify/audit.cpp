@@ -18,8 +18,9 @@ namespace {
 using layout::Projection;
 
 std::string_view happened(std::string_view cause) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 6> sentences{
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 7> sentences{
       {{"scale-missing", "scales are absent"},
+       {"scale-extent-mismatch", "scales do not have the extents that belong to their weights"},
        {"scale-not-finite-positive", "scales are not finite positive normal numbers"},
        {"gate-up-scale-mismatch", "w1 and w3 carry different weight scales"},
        {"reciprocal-scale", "weight scales are above 1, as divisors are"},
@@ -45,9 +46,9 @@ std::string number_text(std::string_view cause, double sum, double largest) {
 void audit_scales(std::int64_t layer, std::int64_t expert, const AuditedExpert& scales,
                   bool inputs_due, std::vector<AuditFact>& facts) {
   const auto judge = [&](const std::optional<float>& value, bool due, const std::string& tensor) {
-    if (!value && due) facts.push_back({layer, "scale-missing", tensor, expert, 0});
+    if (!value && due) facts.push_back({layer, "scale-missing", tensor, expert, 0, ""});
     if (value && !finite_positive(*value)) {
-      facts.push_back({layer, "scale-not-finite-positive", tensor, expert, *value});
+      facts.push_back({layer, "scale-not-finite-positive", tensor, expert, *value, ""});
     }
   };
   for (const Projection projection : layout::projections) {
@@ -56,7 +57,8 @@ void audit_scales(std::int64_t layer, std::int64_t expert, const AuditedExpert& 
     judge(one.weight, true, name + ".weight_scale_2");
     judge(one.input, inputs_due, name + ".input_scale");
     if (one.weight && finite_positive(*one.weight) && *one.weight > 1) {
-      facts.push_back({layer, "reciprocal-scale", name + ".weight_scale_2", expert, *one.weight});
+      facts.push_back(
+          {layer, "reciprocal-scale", name + ".weight_scale_2", expert, *one.weight, ""});
     }
   }
   const std::optional<float>& gate = scales[0].weight;
@@ -65,7 +67,7 @@ void audit_scales(std::int64_t layer, std::int64_t expert, const AuditedExpert& 
   if (same_bits(*gate, *up)) return;
   const double ratio = static_cast<double>(std::max(*gate, *up)) / std::min(*gate, *up);
   for (const char* tensor : {"w1.weight_scale_2", "w3.weight_scale_2"}) {
-    facts.push_back({layer, "gate-up-scale-mismatch", tensor, expert, ratio});
+    facts.push_back({layer, "gate-up-scale-mismatch", tensor, expert, ratio, ""});
   }
 }
 
@@ -79,11 +81,12 @@ void audit_blocks(std::int64_t layer, std::int64_t expert, Projection projection
   }
   const std::string tensor = std::string(layout::name(projection)) + ".weight_scale";
   if (invalid > 0) {
-    facts.push_back({layer, "block-scale-invalid", tensor, expert, static_cast<double>(invalid)});
+    facts.push_back(
+        {layer, "block-scale-invalid", tensor, expert, static_cast<double>(invalid), ""});
   }
   if (saturated * 50 > static_cast<std::int64_t>(scales.size())) {
     facts.push_back(
-        {layer, "block-scale-saturated", tensor, expert, static_cast<double>(saturated)});
+        {layer, "block-scale-saturated", tensor, expert, static_cast<double>(saturated), ""});
   }
 }
 
@@ -133,6 +136,7 @@ std::vector<report::Finding> audit_findings(
     std::set<std::int64_t> experts;
     double sum = 0;
     double largest = 0;
+    std::string text;
   };
   std::map<std::pair<std::int64_t, std::string>, std::map<std::string, Said>> causes;
   for (const AuditFact& fact : facts) {
@@ -140,6 +144,7 @@ std::vector<report::Finding> audit_findings(
     said.experts.insert(fact.expert);
     said.sum += fact.number;
     said.largest = std::max(said.largest, fact.number);
+    if (said.text.empty()) said.text = fact.text;
   }
   std::vector<report::Finding> made;
   for (const auto& [key, tensors] : causes) {
@@ -150,6 +155,7 @@ std::vector<report::Finding> audit_findings(
       names.push_back(tensor);
       all.sum += said.sum;
       all.largest = std::max(all.largest, said.largest);
+      if (all.text.empty()) all.text = said.text;
     }
     const auto layer =
         std::find_if(experts_of_layers.begin(), experts_of_layers.end(),
@@ -169,6 +175,7 @@ std::vector<report::Finding> audit_findings(
       one.text = fmt::format("layer {}: {}: {} of {}{}", one.layer, happened(one.cause),
                              fmt::join(one.tensors, ", "), listed_experts(one.experts),
                              number_text(one.cause, what.second.sum, what.second.largest));
+      if (!what.second.text.empty()) one.text += "; " + what.second.text;
       made.push_back(one);
     }
   }

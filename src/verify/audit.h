@@ -23,13 +23,14 @@ struct AuditedScales {
 using AuditedExpert = std::array<AuditedScales, 3>;
 
 /// Something that is wrong with one tensor of one expert of one layer. `number` is a count, or a
-/// ratio, by cause.
+/// ratio, by cause; `text` is what a reader of the files said of it, on one line.
 struct AuditFact {
   std::int64_t layer = 0;
   std::string cause;
   std::string tensor;  // "w1.weight_scale_2", "w2.input_scale", "w3.weight_scale"
   std::int64_t expert = 0;
   double number = 0;
+  std::string text;
 };
 
 /// Facts of an expert's second-level scales: missing, not finite and positive, gate unlike up, a

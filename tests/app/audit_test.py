@@ -5,6 +5,7 @@ import json
 import shutil
 import struct
 
+import dumps
 import program
 
 CHECKPOINTS = program.ROOT / "golden/checkpoints"
@@ -63,6 +64,55 @@ class Audit(program.ProgramTest):
                     tensors.number(name, value)
 
         return change
+
+    def edited(self, edit, name=MODELOPT):
+        """A copy of a checkpoint whose layers' tensors `edit` has changed or taken out."""
+        folder = self.folder / "checkpoint"
+        shutil.rmtree(folder, ignore_errors=True)
+        shutil.copytree(CHECKPOINTS / name, folder)
+        index = folder / "model.safetensors.index.json"
+        weight_map = {}
+        for path in [index, *folder.glob("*.safetensors")]:
+            path.chmod(0o644)
+        for path in sorted(folder.glob("*.safetensors")):
+            file = dumps.Tensors.read(path)
+            edit(file.tensors)
+            file.write(path)
+            weight_map.update({tensor: path.name for tensor in file.tensors})
+        index.write_text(json.dumps({"weight_map": weight_map}), encoding="utf-8")
+        return folder
+
+    def without(self, *parts, name=MODELOPT):
+        """A copy of a checkpoint without the tensors of layer 1, or of tiny-fused's one layer, that
+        hold one of these parts and end with it where it has no dot at its end."""
+
+        def edit(tensors):
+            for tensor in list(tensors):
+                if name == MODELOPT and not tensor.startswith(LAYER):
+                    continue
+                if any(
+                    part in tensor if part[-1] == "." else tensor.endswith(part) for part in parts
+                ):
+                    tensors.pop(tensor)
+
+        return self.edited(edit, name)
+
+    def assert_findings(self, folder, due, layer=1):
+        """What is due is said, in any order, and nothing else; locally and under mpirun."""
+        runs = (self.local(2, "audit", str(folder), "--quiet"),)
+        runs += (self.mpi(3, "audit", str(folder), "--quiet"),)
+        for ended in runs:
+            self.assert_ended(ended, 1, "failed")
+            found = ended.report["findings"]
+            said = [(f["cause"], f["tensors"], f["experts"]) for f in found]
+            self.assertEqual(sorted(said), sorted(due), [f["text"] for f in found])
+            for finding in found:
+                self.assertEqual((finding["side"], finding["layer"]), ("checkpoint", layer))
+                self.assertEqual(finding["severity"], "error")
+            lines = {c["layer"]: c["status"] for c in ended.report["checks"]}
+            self.assertEqual(lines.pop(layer), "failed")
+            self.assertEqual(set(lines.values()) - {"passed"}, set())
+        return [f["text"] for f in found]
 
     def assert_finding(self, folder, cause, tensors, experts, code=1):
         ended = self.local(2, "audit", str(folder), "--quiet")
@@ -126,18 +176,98 @@ class Audit(program.ProgramTest):
             folder = self.changed(change)
             self.assert_finding(folder, "block-scale-invalid", ["w1.weight_scale"], [5])
 
+    def test_an_absent_scale_of_any_kind_is_one_finding(self):
+        missing = "scale-missing"
+        for part in ("weight_scale", "weight_scale_2", "input_scale"):
+            folder = self.without(f".3.up_proj.{part}")
+            self.assert_findings(folder, [(missing, [f"w3.{part}"], [3])])
+        name = "tiny-compressed-tensors"
+        for part, tensor in (
+            ("weight_scale", "weight_scale"),
+            ("weight_global_scale", "weight_scale_2"),
+            ("input_global_scale", "input_scale"),
+        ):
+            folder = self.without(f".0.down_proj.{part}", name=name)
+            self.assert_findings(folder, [(missing, [f"w2.{tensor}"], [0])])
+        for part in ("weight_scale", "weight_scale_2", "input_scale"):
+            folder = self.without(f".gate_up_proj_{part}", name="tiny-fused")
+            tensors = [f"w1.{part}", f"w3.{part}"]
+            self.assert_findings(folder, [(missing, tensors, [])], layer=2)
+
+    def test_what_is_there_is_judged_beside_what_is_absent(self):
+        def edit(tensors):
+            tensors.pop(f"{LAYER}.3.up_proj.weight_scale", None)
+            tensors.pop(f"{LAYER}.4.up_proj.weight_scale", None)
+            scale = tensors.get(f"{LAYER}.3.gate_proj.weight_scale")
+            if scale:
+                scale[2][7] = 0x7F
+            value = tensors.get(f"{LAYER}.5.down_proj.weight_scale_2")
+            if value:
+                value[2][:] = struct.pack("<f", 0)
+
+        texts = self.assert_findings(
+            self.edited(edit),
+            [
+                ("scale-missing", ["w3.weight_scale"], [3, 4]),
+                ("block-scale-invalid", ["w1.weight_scale"], [3]),
+                ("scale-not-finite-positive", ["w2.weight_scale_2"], [5]),
+            ],
+        )
+        stem = f"{LAYER}.3.up_proj.weight_scale"
+        self.assertTrue(any(f"weight_map: '{stem}': is missing" in text for text in texts), texts)
+
+    def test_absent_experts_are_one_finding_and_the_others_are_judged(self):
+        self.assert_findings(self.without(".3."), [("expert-missing", [], [3])])
+        self.assert_findings(self.without(".5."), [("expert-missing", [], [5])])
+        folder = self.without(".0.", ".3.", ".2.up_proj.weight_scale")
+        due = [("expert-missing", [], [0, 3]), ("scale-missing", ["w3.weight_scale"], [2])]
+        texts = self.assert_findings(folder, due)
+        self.assertTrue(any("experts 0, 3" in text for text in texts), texts)
+
+    def test_scales_that_do_not_belong_to_their_weights_are_named(self):
+        cause = "scale-extent-mismatch"
+
+        def shaped(suffix, extents, size):
+            def edit(tensors):
+                for tensor, entry in tensors.items():
+                    if tensor.endswith(suffix) and ".layers.2." in tensor:
+                        entry[1:] = [extents, (bytes(entry[2]) * 6)[:size]]
+
+            return edit
+
+        # Scales of all experts beside one's weights.
+        folder = self.edited(shaped(".4.gate_proj.weight_scale_2", [6], 24))
+        texts = self.assert_findings(folder, [(cause, ["w1.weight_scale_2"], [4])], layer=2)
+        self.assertIn("is F32 [6], expected F32 []", texts[0])
+        folder = self.edited(shaped(".4.gate_proj.weight_scale", [384, 24], 384 * 24))
+        texts = self.assert_findings(folder, [(cause, ["w1.weight_scale"], [4])], layer=2)
+        self.assertIn("is F8_E4M3 [384, 24], expected F8_E4M3 [384, 40]", texts[0])
+        # Scales of local experts beside all experts' weights.
+        for suffix, extents, size, part in (
+            ("gate_up_proj_weight_scale", [2, 768, 40], 2 * 768 * 40, "weight_scale"),
+            ("gate_up_proj_weight_scale_2", [2, 2], 16, "weight_scale_2"),
+            ("gate_up_proj_input_scale", [3], 12, "input_scale"),
+        ):
+            folder = self.edited(shaped(suffix, extents, size), "tiny-fused")
+            self.assert_findings(folder, [(cause, [f"w1.{part}", f"w3.{part}"], [])], layer=2)
+        # A reshard cannot use them.
+        ended = self.local(3, "reshard", "--checkpoint", str(folder), "--layer", "2", "--quiet")
+        self.assert_ended(ended, 2, "unusable")
+        self.assertEqual({f["cause"] for f in ended.report["findings"]}, {cause})
+
     def test_experts_that_the_config_counts_otherwise_are_named(self):
         for count, cause, experts in ((8, "expert-missing", [6, 7]), (5, "expert-duplicated", [5])):
-            folder = self.changed(lambda tensors: None)
-            path = folder / "config.json"
-            config = json.loads(path.read_text(encoding="utf-8"))
-            config["num_experts"] = config["num_local_experts"] = count
-            path.chmod(0o644)
-            path.write_text(json.dumps(config), encoding="utf-8")
-            ended = self.local(1, "audit", str(folder), "--layer", "1", "--quiet")
-            self.assertEqual(ended.code, 1, ended.stdout + ended.stderr)
-            found = [(f["cause"], f["experts"]) for f in ended.report["findings"]]
-            self.assertEqual(found, [(cause, experts)])
+            for name, layer in ((MODELOPT, 1), ("tiny-fused", 2)):
+                folder = self.changed(lambda tensors: None, name)
+                path = folder / "config.json"
+                config = json.loads(path.read_text(encoding="utf-8"))
+                config["num_experts"] = config["num_local_experts"] = count
+                path.chmod(0o644)
+                path.write_text(json.dumps(config), encoding="utf-8")
+                ended = self.local(1, "audit", str(folder), "--layer", str(layer), "--quiet")
+                self.assertEqual(ended.code, 1, ended.stdout + ended.stderr)
+                found = [(f["cause"], f["experts"]) for f in ended.report["findings"]]
+                self.assertEqual(found, [(cause, experts)])
 
     def test_saturated_block_scales_are_a_warning(self):
         def change(tensors):

@@ -352,5 +352,65 @@ TEST(Format, missing_and_wrong_tensors_are_unusable_and_named) {
   EXPECT_NE(scalars.reason.text().find("expert 1 has no input scale of w3"), std::string::npos);
 }
 
+// Layer 3 with whatever flaws it has.
+Layer flawed_layer(const Tiny& checkpoint, std::string_view config = "") {
+  const Folder folder;
+  checkpoint.write(folder / "model.safetensors");
+  if (!config.empty()) write_file(folder / "config.json", config);
+  Result<Checkpoint> opened = Checkpoint::open(folder.path());
+  EXPECT_FALSE(opened.reason) << opened.reason.text();
+  EXPECT_TRUE(opened->layer(3).reason);
+  Result<Layer> layer = opened->layer_with_flaws(3);
+  EXPECT_FALSE(layer.reason) << layer.reason.text();
+  return *layer;
+}
+
+TEST(Flaws, a_layer_with_one_gives_what_it_has_and_no_expert) {
+  Tiny checkpoint = tiny();
+  checkpoint.tensors.erase("model.layers.3.mlp.experts.1.up_proj.weight_scale");
+  const Layer layer = flawed_layer(checkpoint);
+  ASSERT_EQ(layer.flaws().size(), 1U);
+  const Flaw& flaw = layer.flaws().front();
+  EXPECT_EQ(flaw.reason.cause(), "scale-missing");
+  EXPECT_EQ(flaw.expert, 1);
+  EXPECT_EQ(flaw.projection, Projection::w3);
+  EXPECT_EQ(flaw.part, ScalePart::blocks);
+  EXPECT_TRUE(layer.holds(1));
+  EXPECT_FALSE(layer.holds_block_scales(1, Projection::w3));
+  EXPECT_TRUE(layer.block_scales(1, Projection::w3).reason);
+  EXPECT_EQ(layer.expert(0).reason.text(), flaw.reason.text());
+  EXPECT_EQ(layer.expert_slice(0, 2, 0).reason.text(), flaw.reason.text());
+  EXPECT_EQ(layer.scalars(0, 1).reason.text(), flaw.reason.text());
+}
+
+TEST(Flaws, numbers_that_no_layer_has_cost_no_more_than_a_few_experts) {
+  const auto renumbered = [](const std::string& number) {
+    Tiny made;
+    for (auto& [name, entry] : tiny().tensors) {
+      std::string other = name;
+      const std::size_t at = other.find("experts.1.");
+      if (at != std::string::npos) other.replace(at, 10, "experts." + number + ".");
+      made.put(other, entry.element, entry.extents);
+    }
+    return made;
+  };
+  const Layer sparse = flawed_layer(renumbered("999999999999"));
+  EXPECT_EQ(sparse.experts(), 1002);
+  EXPECT_EQ(sparse.flaws().size(), 1000U);
+  EXPECT_FALSE(sparse.holds(1));
+  const Layer counted = flawed_layer(renumbered("7"), R"({"num_experts":2})");
+  EXPECT_EQ(counted.experts(), 2);
+  ASSERT_EQ(counted.flaws().size(), 2U);
+  EXPECT_EQ(counted.flaws()[0].reason.cause(), "expert-missing");
+  EXPECT_EQ(counted.flaws()[0].expert, 1);
+  EXPECT_EQ(counted.flaws()[1].reason.cause(), "expert-duplicated");
+  EXPECT_EQ(counted.flaws()[1].expert, 7);
+  Tiny unnumbered;
+  for (const std::string part : {"gate_proj.weight", "up_proj.weight", "down_proj.weight"}) {
+    unnumbered.put("model.layers.3.mlp.experts.x." + part, Element::u8, {64, 64});
+  }
+  EXPECT_NE(refusal(unnumbered).text.find("no expert is numbered"), std::string::npos);
+}
+
 }  // namespace
 }  // namespace slicecheck::checkpoint
