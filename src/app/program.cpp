@@ -115,7 +115,7 @@ Reason unlike_the_others(group::Group& world, const std::string& mine) {
   if (mine == most) return {};
   return Reason(fmt::format("rank {} was given the options \"{}\", the others \"{}\"", world.rank(),
                             mine, most),
-                "shape-differs-across-ranks");
+                "shape-differs-across-ranks", {"machine", ""});
 }
 
 Reason uneven(const Options& options, int ranks) {

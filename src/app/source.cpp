@@ -158,8 +158,10 @@ Result<Source> checkpoint_source(const ExpertOptions& options, int tp) {
   made.plain_slice = [layer, tp](std::int64_t expert, std::int64_t d) {
     return layer->expert_slice(expert, tp, d);
   };
-  made.scalars = [layer](std::int64_t first, std::int64_t count) {
-    return layer->scalars(first, count);
+  made.scalars = [layer, number = *number](std::int64_t first, std::int64_t count) {
+    Result<experts::Scalars> scalars = layer->scalars(first, count);
+    if (scalars.reason) scalars.reason = scalars.reason.at_layer(number);
+    return scalars;
   };
   return made;
 }

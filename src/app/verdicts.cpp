@@ -38,14 +38,26 @@ std::string cuda_version_text(int version) {
   return fmt::format("{}.{}", version / 1000, version % 1000 / 10);
 }
 
+// What a reason says of itself; else a cause of the machine is its, and any other the stock's.
+report::Side side_of(const Reason& reason) {
+  using report::Side;
+  for (const Side side : {Side::stock, Side::tp, Side::checkpoint, Side::probe, Side::machine}) {
+    if (report::name(side) == reason.where().side) return side;
+  }
+  return is_one_of(machine_causes, reason.cause()) ? Side::machine : Side::stock;
+}
+
 report::Finding finding_of(const Reason& reason, int rank, int group_number) {
   report::Finding made;
+  const Where& where = reason.where();
   made.cause = reason.cause();
-  made.side =
-      is_one_of(machine_causes, reason.cause()) ? report::Side::machine : report::Side::stock;
+  made.side = side_of(reason);
   made.text = reason.text();
-  made.ranks = {rank};
-  made.group = group_number;
+  made.ranks = {where.rank >= 0 ? static_cast<int>(where.rank) : rank};
+  made.group = where.group >= 0 ? static_cast<int>(where.group) : group_number;
+  if (where.layer >= 0) made.layer = where.layer;
+  if (where.expert >= 0) made.experts = {where.expert};
+  if (!where.tensor.empty()) made.tensors = {where.tensor};
   return made;
 }
 

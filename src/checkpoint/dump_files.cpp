@@ -17,22 +17,30 @@ namespace {
 namespace fs = std::filesystem;
 using layout::Kind;
 
-Reason wrong(const Safetensors& file, std::string_view field, std::string_view why,
+// A file of a dump, and whose it is.
+struct Part {
+  const Safetensors& file;
+  std::string_view side;
+  std::int64_t rank = 0;
+};
+
+Reason wrong(const Part& part, std::string_view field, std::string_view why,
              std::string_view cause = {}) {
-  return Reason(fmt::format("{}: {}: {}", file.name(), field, why), cause);
+  return Reason(fmt::format("{}: {}: {}", part.file.name(), field, why), cause,
+                {std::string(part.side), std::string(cause.empty() ? "" : field), part.rank});
 }
 
 // The whole number that the metadata holds under `key`; nothing where there is none.
-Result<std::optional<std::int64_t>> number_in(const Safetensors& file, const std::string& key) {
-  const auto at = file.metadata().find(key);
-  if (at == file.metadata().end()) return std::optional<std::int64_t>();
+Result<std::optional<std::int64_t>> number_in(const Part& part, const std::string& key) {
+  const auto at = part.file.metadata().find(key);
+  if (at == part.file.metadata().end()) return std::optional<std::int64_t>();
   std::int64_t value = 0;
   const char* end = at->second.data() + at->second.size();
   const auto [stop, failed] = std::from_chars(at->second.data(), end, value);
   if (failed == std::errc() && stop == end && value >= 0) {
     return std::optional<std::int64_t>(value);
   }
-  return wrong(file, fmt::format("__metadata__: {}", key),
+  return wrong(part, fmt::format("__metadata__: {}", key),
                fmt::format("is {}, expected a whole number", in_quotes(at->second)));
 }
 
@@ -43,24 +51,24 @@ struct Due {
   Extents extents;
 };
 
-Reason unlike(const Safetensors& file, const TensorEntry& entry, const Due& due,
+Reason unlike(const Part& part, const TensorEntry& entry, const Due& due,
               std::string_view cause = {}) {
   return wrong(
-      file, due.name,
+      part, due.name,
       fmt::format("is {}, expected {} {}", text(entry), name(due.element), text(due.extents)),
       cause);
 }
 
 // Why a tensor is not there as it must be. Block scales have causes of their own.
-Reason undue(const Safetensors& file, const Due& due, const Extents& of_all_or_local) {
+Reason undue(const Part& part, const Due& due, const Extents& of_all_or_local) {
   const bool scale = due.element == Element::f32 || due.name.ends_with("_sf");
-  const TensorEntry* entry = file.find(due.name);
+  const TensorEntry* entry = part.file.find(due.name);
   if (entry == nullptr) {
-    return wrong(file, due.name, "is missing", scale ? "scale-missing" : "");
+    return wrong(part, due.name, "is missing", scale ? "scale-missing" : "");
   }
   if (entry->element == due.element && entry->extents == due.extents) return {};
   const bool others = scale && entry->element == due.element && entry->extents == of_all_or_local;
-  return unlike(file, *entry, due, others ? "scale-extent-mismatch" : "");
+  return unlike(part, *entry, due, others ? "scale-extent-mismatch" : "");
 }
 
 Result<std::vector<float>> floats_in(const Safetensors& file, std::string_view name) {
@@ -72,12 +80,12 @@ Result<std::vector<float>> floats_in(const Safetensors& file, std::string_view n
   return values;
 }
 
-Result<DumpScalars> scalars_in(const Safetensors& file, std::int64_t count, std::int64_t others) {
+Result<DumpScalars> scalars_in(const Part& part, std::int64_t count, std::int64_t others) {
   DumpScalars made;
   for (const experts::Scalar scalar : experts::all_scalars) {
-    Reason reason = undue(file, {experts::name(scalar), Element::f32, {count}}, {others});
+    Reason reason = undue(part, {experts::name(scalar), Element::f32, {count}}, {others});
     if (reason) return reason;
-    Result<std::vector<float>> values = floats_in(file, experts::name(scalar));
+    Result<std::vector<float>> values = floats_in(part.file, experts::name(scalar));
     if (values.reason) return values.reason;
     made[static_cast<std::size_t>(scalar)] = std::move(*values);
   }
@@ -85,22 +93,21 @@ Result<DumpScalars> scalars_in(const Safetensors& file, std::int64_t count, std:
 }
 
 // A gscale: F32 [1], or [Er] or [E] of equal bits.
-Result<float> gscale_in(const Safetensors& file, std::string_view name,
-                        const layout::Shape& shape) {
-  const TensorEntry* entry = file.find(name);
-  if (entry == nullptr) return wrong(file, name, "is missing", "scale-missing");
+Result<float> gscale_in(const Part& part, std::string_view name, const layout::Shape& shape) {
+  const TensorEntry* entry = part.file.find(name);
+  if (entry == nullptr) return wrong(part, name, "is missing", "scale-missing");
   const std::int64_t held = entry->extents.size() == 1 ? entry->extents[0] : 0;
   const bool fits = held == 1 || held == shape.experts_per_rank() || held == shape.experts;
   if (entry->element != Element::f32 || held < 1 || !fits) {
-    return wrong(file, name,
+    return wrong(part, name,
                  fmt::format("is {}, expected F32 [1], [{}] or [{}]", text(*entry),
                              shape.experts_per_rank(), shape.experts));
   }
-  const Result<std::vector<float>> values = floats_in(file, name);
+  const Result<std::vector<float>> values = floats_in(part.file, name);
   if (values.reason) return values.reason;
   for (std::size_t e = 1; e < values->size(); ++e) {
     if (std::bit_cast<std::uint32_t>((*values)[e]) != std::bit_cast<std::uint32_t>((*values)[0])) {
-      return wrong(file, name, fmt::format("value {} has other bits than value 0", e));
+      return wrong(part, name, fmt::format("value {} has other bits than value 0", e));
     }
   }
   return values->front();
@@ -124,14 +131,14 @@ bool is_otherwise_cut(Kind kind, const layout::Shape& shape, const Extents& exte
   return extents == other_axis || extents == Extents{shape.experts, whole.rows, whole.row_bytes};
 }
 
-Reason contradicted(const Safetensors& file, const layout::Shape& shape) {
+Reason contradicted(const Part& part, const layout::Shape& shape) {
   for (const auto& [key, due] :
        {std::pair<std::string, std::int64_t>{"intermediate", shape.slice()},
         {"num_experts", shape.experts}}) {
-    const Result<std::optional<std::int64_t>> value = number_in(file, key);
+    const Result<std::optional<std::int64_t>> value = number_in(part, key);
     if (value.reason) return value.reason;
     if (*value && **value != due) {
-      return wrong(file, fmt::format("__metadata__: {}", key),
+      return wrong(part, fmt::format("__metadata__: {}", key),
                    fmt::format("is {}, expected {}", **value, due));
     }
   }
@@ -233,23 +240,23 @@ Result<DumpStock> DumpStock::open(const std::string& folder, const Manifest& man
   const layout::Shape& shape = manifest.shape;
   Result<Safetensors> opened = open_part(folder, stock_path(folder, rank));
   if (opened.reason) return opened.reason;
-  const Safetensors& file = *opened;
+  const Part part{*opened, "stock", rank};
   for (const Kind kind : layout::kinds) {
     const Element element = layout::is_scale(kind) ? Element::f8_e4m3 : Element::u8;
     const Extents due = experts::stock_extents(kind, shape);
     Reason reason =
-        undue(file, {layout::name(kind), element, due}, {shape.experts, due[1], due[2]});
+        undue(part, {layout::name(kind), element, due}, {shape.experts, due[1], due[2]});
     if (reason) return reason;
   }
-  Result<DumpScalars> scalars = scalars_in(file, shape.experts_per_rank(), shape.experts);
+  Result<DumpScalars> scalars = scalars_in(part, shape.experts_per_rank(), shape.experts);
   if (scalars.reason) return scalars.reason;
-  const Result<float> a1 = gscale_in(file, "a1_gscale", shape);
+  const Result<float> a1 = gscale_in(part, "a1_gscale", shape);
   if (a1.reason) return a1.reason;
-  const Result<float> a2 = gscale_in(file, "a2_gscale", shape);
+  const Result<float> a2 = gscale_in(part, "a2_gscale", shape);
   if (a2.reason) return a2.reason;
-  const Result<std::optional<std::int64_t>> first = number_in(file, "first_expert");
+  const Result<std::optional<std::int64_t>> first = number_in(part, "first_expert");
   if (first.reason) return first.reason;
-  if (!*first) return wrong(file, "__metadata__: first_expert", "is missing");
+  if (!*first) return wrong(part, "__metadata__: first_expert", "is missing");
   DumpStock made;
   made.scalars_ = std::move(*scalars);
   made.first_expert_ = **first;
@@ -280,6 +287,7 @@ Result<DumpTp> DumpTp::open(const std::string& folder, const Manifest& manifest,
   const layout::Shape& shape = manifest.shape;
   Result<Safetensors> opened = open_part(folder, tp_path(folder, rank));
   if (opened.reason) return opened.reason;
+  const Part part{*opened, "tp", rank};
   DumpTp made;
   for (const Kind kind : layout::kinds) {
     const TensorEntry* entry = opened->find(layout::name(kind));
@@ -292,13 +300,13 @@ Result<DumpTp> DumpTp::open(const std::string& folder, const Manifest& manifest,
       made.otherwise_cut_[static_cast<std::size_t>(kind)] = true;
       continue;
     }
-    Reason reason = undue(*opened, {layout::name(kind), element, due},
-                          {shape.experts_per_rank(), due[1], due[2]});
+    Reason reason =
+        undue(part, {layout::name(kind), element, due}, {shape.experts_per_rank(), due[1], due[2]});
     if (reason) return reason;
   }
-  Result<DumpScalars> scalars = scalars_in(*opened, shape.experts, shape.experts_per_rank());
+  Result<DumpScalars> scalars = scalars_in(part, shape.experts, shape.experts_per_rank());
   if (scalars.reason) return scalars.reason;
-  Reason reason = contradicted(*opened, shape);
+  Reason reason = contradicted(part, shape);
   if (reason) return reason;
   made.scalars_ = std::move(*scalars);
   made.file_ = std::move(*opened);

@@ -125,12 +125,14 @@ const ProjectionScales& Layer::scales(std::int64_t e, Projection projection) con
   return places_.experts.at(e)[static_cast<std::size_t>(projection)].scales;
 }
 
-Reason Layer::missing(std::int64_t e, Projection projection, std::string_view which) const {
+Reason Layer::missing(std::int64_t e, Projection projection, std::string_view which,
+                      std::string_view tail) const {
   const std::string& file =
       places_.experts.at(e)[static_cast<std::size_t>(projection)].weight.tensor.file->name();
   return Reason(fmt::format("{}: {}: expert {} has no {} of {}", file, in_quotes(root_), e, which,
                             layout::name(projection)),
-                "scale-missing");
+                "scale-missing",
+                {"checkpoint", fmt::format("{}.{}", layout::name(projection), tail), -1, e});
 }
 
 Result<float> Layer::largest_input(Projection from, Projection to) const {
@@ -138,7 +140,7 @@ Result<float> Layer::largest_input(Projection from, Projection to) const {
   for (std::int64_t e = 0; e < experts(); ++e) {
     for (const Projection projection : {from, to}) {
       const std::optional<float>& input = scales(e, projection).input;
-      if (!input) return missing(e, projection, "input scale");
+      if (!input) return missing(e, projection, "input scale", "input_scale");
       largest = larger(largest, *input);
     }
   }
@@ -156,7 +158,9 @@ Result<experts::Scalars> Layer::scalars(std::int64_t first, std::int64_t count) 
   made.a2_gscale = 1.0F / *a2;
   for (std::int64_t e = first; e < first + count; ++e) {
     for (const Projection projection : layout::projections) {
-      if (!scales(e, projection).weight) return missing(e, projection, "global weight scale");
+      if (!scales(e, projection).weight) {
+        return missing(e, projection, "global weight scale", "weight_scale_2");
+      }
     }
     made.g1_alphas.push_back(*a13 * *scales(e, Projection::w1).weight);
     made.g1_scale_c.push_back(made.g1_alphas.back() * made.a2_gscale);

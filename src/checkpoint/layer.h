@@ -104,7 +104,8 @@ class Layer {
  private:
   Reason flawed() const;
   Result<float> largest_input(layout::Projection from, layout::Projection to) const;
-  Reason missing(std::int64_t e, layout::Projection projection, std::string_view which) const;
+  Reason missing(std::int64_t e, layout::Projection projection, std::string_view which,
+                 std::string_view tail) const;
 
   Format format_;
   std::string root_;

@@ -3,14 +3,32 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <iterator>
+#include <sstream>
 
 namespace slicecheck::group {
 namespace {
 
-constexpr char end_of_cause = '\n';
-
+// A reason as it travels: a line for each of its fields, and its sentence behind them. Nothing
+// where there is none.
 std::string sealed(const Reason& reason) {
-  return reason ? reason.cause() + end_of_cause + reason.text() : std::string();
+  if (!reason) return {};
+  const Where& where = reason.where();
+  return fmt::format("{}\n{}\n{}\n{} {} {} {}\n{}", reason.cause(), where.side, where.tensor,
+                     where.rank, where.expert, where.layer, where.group, reason.text());
+}
+
+Reason opened(const std::string& text) {
+  if (text.empty()) return {};
+  std::istringstream lines(text);
+  std::string cause;
+  Where where;
+  std::getline(lines, cause);
+  std::getline(lines, where.side);
+  std::getline(lines, where.tensor);
+  lines >> where.rank >> where.expert >> where.layer >> where.group;
+  lines.ignore();
+  return Reason(std::string(std::istreambuf_iterator<char>(lines), {}), cause, std::move(where));
 }
 
 }  // namespace
@@ -29,10 +47,8 @@ Agreed agree(Group& group, const Reason& mine) {
   Agreed agreed;
   agreed.size = group.size();
   for (int rank = 0; rank < group.size(); ++rank) {
-    const std::string& each = texts[rank];
-    const std::size_t end = each.find(end_of_cause);
-    if (end == std::string::npos) continue;
-    agreed.reasons.push_back({rank, Reason(each.substr(end + 1), each.substr(0, end))});
+    Reason each = opened(texts[rank]);
+    if (each) agreed.reasons.push_back({rank, std::move(each)});
   }
   return agreed;
 }

@@ -46,18 +46,15 @@ std::string_view flaw(float value) {
   return std::isnormal(value) ? "" : "denormal";
 }
 
-Reason flawed(std::string_view name, float value) {
+/// What is wrong with a scalar of one expert, or of all where none is given. The sentence is put
+/// together only where something is: this runs once a scalar of each expert.
+Reason flawed(std::string_view name, float value, std::int64_t expert = -1) {
   const std::string_view why = flaw(value);
   if (why.empty()) return {};
-  return Reason(
-      fmt::format("{} is {}: {}, expected a finite positive normal number", name, why, text(value)),
-      "scale-not-finite-positive");
-}
-
-/// The name is put together only where something is wrong: this runs once a scalar of each expert.
-Reason flawed(std::string_view name, std::int64_t expert, float value) {
-  if (flaw(value).empty()) return {};
-  return flawed(fmt::format("{} of expert {}", name, expert), value);
+  const std::string whose = expert < 0 ? "" : fmt::format(" of expert {}", expert);
+  return Reason(fmt::format("{}{} is {}: {}, expected a finite positive normal number", name, whose,
+                            why, text(value)),
+                "scale-not-finite-positive", {"stock", std::string(name), -1, expert});
 }
 
 Reason flawed_global(const GlobalBits& bits) {
@@ -84,7 +81,7 @@ Reason differing(const std::vector<GlobalBits>& all, int rank) {
         fmt::format("the experts' global input scales differ across ranks: {} is {}, but "
                     "{}",
                     global_names[i], text(std::bit_cast<float>(most)), fmt::join(held, ", ")),
-        "input-scale-differs-across-ranks");
+        "input-scale-differs-across-ranks", {"stock", std::string(global_names[i])});
   }
   return {};
 }
@@ -119,7 +116,7 @@ Reason not_finite_positive(const experts::StockExperts& stock, memory::Space& sp
   for (const experts::Scalar scalar : experts::all_scalars) {
     for (std::int64_t i = 0; i < count(experts::tensor_of(stock, scalar).extents); ++i, ++at) {
       if (reason) return reason;
-      reason = flawed(experts::name(scalar), stock.first_expert + i, (*held)[at]);
+      reason = flawed(experts::name(scalar), (*held)[at], stock.first_expert + i);
     }
   }
   return reason;

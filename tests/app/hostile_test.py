@@ -260,6 +260,39 @@ class Hostile(program.ProgramTest):
                 name = "" if "rank2" in words[0] else file
                 self.assert_unusable(self.mpi(3, "verify", str(folder)), name, words)
 
+    def test_a_scale_that_a_file_lacks_or_has_of_others_is_told_with_its_side_rank_and_tensor(self):
+        def of_others(name):
+            """Scales of all 4 experts where the 2 of a rank are due, or the reverse."""
+
+            def change(file):
+                held = file.tensors[name]
+                half = len(held[2]) // 2
+                twice = held[1][0] == 2
+                held[2] = held[2] * 2 if twice else held[2][:half]
+                held[1] = [4 if twice else 2, *held[1][1:]]
+
+            return lambda path: dumps.change(path, change)
+
+        missing, extent = "scale-missing", "scale-extent-mismatch"
+        for side, rank, tensor, cause, edit in (
+            ("tp", 1, "w2_sf", missing, removed_tensor("w2_sf")),
+            ("tp", 0, "g1_scale_c", missing, removed_tensor("g1_scale_c")),
+            ("stock", 1, "a1_gscale", missing, removed_tensor("a1_gscale")),
+            ("stock", 1, "w13_sf", extent, of_others("w13_sf")),
+            ("tp", 1, "g2_alphas", extent, of_others("g2_alphas")),
+        ):
+            file = f"{side}.rank{rank}.safetensors"
+            folder = self.broken(self.dump(), file, edit)
+            for launch in (self.local, self.mpi):
+                with self.subTest(side=side, tensor=tensor, launch=launch.__name__):
+                    ended = launch(2, "verify", str(folder))
+                    self.assert_unusable(ended, file, [tensor])
+                    (found,) = ended.report["findings"]
+                    self.assertEqual(found["cause"], cause)
+                    self.assertEqual(found["side"], side)
+                    self.assertEqual(found["ranks"], [rank])
+                    self.assertEqual(found["tensors"], [tensor])
+
     def test_broken_checkpoints(self):
         for number, (file, edit, words) in enumerate(CHECKPOINT_CASES):
             with self.subTest(number=number, file=file, words=words):

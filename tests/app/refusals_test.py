@@ -71,7 +71,8 @@ class Refusals(program.ProgramTest):
                 self.assert_ended(ended, 3, "refused")
                 self.assertEqual(len(ended.own_lines()), 1)
                 self.assertIn(f"rank {odd} was given the options", ended.own_lines()[0])
-                self.assertEqual([f["ranks"] for f in ended.report["findings"]], [[odd]])
+                (found,) = ended.report["findings"]
+                self.assertEqual((found["side"], found["ranks"]), ("machine", [odd]))
 
     def test_usage_errors_end_all_ranks_with_2(self):
         for arguments in (

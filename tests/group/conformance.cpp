@@ -120,14 +120,16 @@ void one_rank_refuses_so_all_refuse_with_its_sentence(Group& group) {
   EXPECT_FALSE(agree(group, {}));
   for (int refusing = 0; refusing < group.size(); ++refusing) {
     Reason mine;
+    const Where where{"tp", "w2_sf", 3, 4, 5, refusing};
     if (group.rank() == refusing)
-      mine = Reason("rank " + std::to_string(refusing) + " is blue", "c");
+      mine = Reason("rank " + std::to_string(refusing) + " is blue", "c", where);
     const Agreed agreed = agree(group, mine);
     EXPECT_EQ(agreed.text(), "rank " + std::to_string(refusing) + " is blue");
     EXPECT_EQ(agreed.reasons.size(), 1U);
     if (agreed.reasons.size() != 1) continue;
     EXPECT_EQ(agreed.reasons[0].rank, refusing);
     EXPECT_EQ(agreed.reasons[0].reason.cause(), "c");
+    EXPECT_EQ(agreed.reasons[0].reason.where(), where);
   }
   least_is_the_smallest_of_all(group);
 }
