@@ -117,6 +117,9 @@ Result<std::vector<DumpCase>> dump_cases(const Options& options) {
   for (std::size_t position = 0; position < options.paths.size(); ++position) {
     Result<DumpCase> one = dump_case(options, position);
     if (one.reason) return one.reason;
+    for (const DumpCase& before : made) {
+      if (before.layer == one->layer) one->first_group += before.groups();
+    }
     made.push_back(std::move(*one));
   }
   return made;

@@ -16,6 +16,7 @@ struct DumpCase {
   checkpoint::Manifest manifest;
   checkpoint::DumpParts parts;
   std::int64_t layer = 0;  // the manifest's; where it has none, the folder's place in the command
+  std::int64_t first_group = 0;  // in the report: dumps of one layer number their groups on
   std::shared_ptr<const checkpoint::Layer> checkpoint;  // of --checkpoint; null where none is given
 
   /// Whether anything but the dump itself says what the experts are.

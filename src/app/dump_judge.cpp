@@ -25,7 +25,12 @@ class ShareJudge {
         reference_(dump, share.group),
         judge_(reference_.experts()) {}
 
-  Reason judge() {
+  Reason judge() { return judge_all().at_layer(dump_.layer, dump_.first_group + share_.group); }
+
+  SharePart take() { return std::move(part_); }
+
+ private:
+  Reason judge_all() {
     const layout::Shape& shape = dump_.manifest.shape;
     for (const std::int64_t rank : share_.ranks) {
       if (!dump_.parts.stock) break;
@@ -44,13 +49,10 @@ class ShareJudge {
     return reason;
   }
 
-  SharePart take() { return std::move(part_); }
-
- private:
   void count(Kind kind, std::int64_t bytes, std::int64_t differing) {
     report::Check check;
     check.id = fmt::format("bytes.{}", layout::name(kind));
-    check.group = static_cast<int>(share_.group);
+    check.group = static_cast<int>(dump_.first_group + share_.group);
     check.layer = dump_.layer;
     check.status = differing == 0 ? report::Status::passed : report::Status::failed;
     check.compared = bytes;
@@ -151,7 +153,7 @@ class ShareJudge {
     made.text = fmt::format("{}", fmt::join(texts, "; "));
     made.ranks = {ranks_.at(rank)};
     made.layer = dump_.layer;
-    made.group = static_cast<int>(share_.group);
+    made.group = static_cast<int>(dump_.first_group + share_.group);
     part_.report.findings.push_back(std::move(made));
   }
 
@@ -205,7 +207,7 @@ class Checks {
   void add(const std::string& id, std::int64_t compared) {
     report::Check made;
     made.id = id;
-    made.group = static_cast<int>(group_);
+    made.group = static_cast<int>(dump_.first_group + group_);
     made.layer = dump_.layer;
     made.status = report::Status::passed;
     made.compared = compared;
@@ -296,7 +298,7 @@ report::Report judged_group(const DumpCase& dump, std::int64_t group,
                             const std::optional<verify::DueScalars>& due) {
   const verify::Subject subject{dump.shape(),
                                 dump.ranks_of(group),
-                                static_cast<int>(group),
+                                static_cast<int>(dump.first_group + group),
                                 dump.layer,
                                 dump.payload(),
                                 due,

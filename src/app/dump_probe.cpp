@@ -199,7 +199,7 @@ Result<report::Report> dump_probe_report(const DumpProbe& dump,
   probed.judged =
       reshard::judged(reshard::route_norms(group->rows), group->routing, {false, rel_l2_max});
   const std::vector<std::int64_t> ranks = launch_ranks(dump.manifest, dump.group);
-  return probe_report({probed}, {static_cast<int>(dump.group),
+  return probe_report({probed}, {static_cast<int>(dump.first_group + dump.group),
                                  std::vector<int>(ranks.begin(), ranks.end()), dump.layer});
 }
 

@@ -14,6 +14,7 @@ struct DumpProbe {
   const checkpoint::Manifest& manifest;
   std::int64_t group = 0;
   std::int64_t layer = 0;
+  std::int64_t first_group = 0;  // in the report
 };
 
 /// Checks probe.routes and probe.KIND of the group with findings and numbers; KIND is exact where

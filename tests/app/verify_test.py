@@ -78,6 +78,29 @@ class Verify(program.ProgramTest):
                 },
             )
 
+    def test_dumps_of_one_layer_are_told_apart(self):
+        healthy = self.dump("--tp", "2", ranks=4)
+        other = self.dump("--tp", "2", ranks=4)
+        dumps.change(other / "tp.rank3.safetensors", lambda f: flip(f, "w13", 50000))
+        for folder in (healthy, other):
+            path = folder / "manifest.json"
+            made = {**json.loads(path.read_text(encoding="utf-8")), "layer": 0}
+            path.write_text(json.dumps(made), encoding="utf-8")
+        for ended in (
+            self.verify(healthy, other),
+            self.mpi(3, "verify", str(healthy), str(other)),
+        ):
+            self.assertEqual(self.findings(ended), [("tp", "bit-corruption", ["w13"])])
+            (found,) = ended.report["findings"]
+            self.assertEqual((found["layer"], found["group"], found["ranks"]), (0, 3, [3]))
+            at, there = ("/".join(folder.parts[-2:]) for folder in (healthy, other))
+            self.assertTrue(found["text"].startswith(f"{there}: "), found["text"])
+            w13 = [c for c in ended.report["checks"] if c["id"] == "bytes.w13"]
+            told = [(c["group"], c["status"], c["differing"], c["text"]) for c in w13]
+            passed = "passed"
+            due = [(0, passed, 0, at), (1, passed, 0, at), (2, passed, 0, there)]
+            self.assertEqual(sorted(told), [*due, (3, "failed", 1, there)])
+
     def test_a_changed_byte_is_placed(self):
         folder = self.dump(ranks=2)
         before = dumps.Tensors.read(folder / "tp.rank1.safetensors").tensors["w13"][2][50000]
