@@ -4,7 +4,7 @@
 #include <algorithm>
 
 #include "base/must.h"
-#include "properties/checkpoint/folder.h"
+#include "checkpoint/temporary_folder.h"
 #include "properties/checkpoint/writer.h"
 #include "properties/law.h"
 
@@ -54,7 +54,7 @@ experts::StockExperts due_stock(const Case& given, std::int64_t rank) {
 
 Reason any_format_gives_the_same_stock(const Case& given, const Subject& subject) {
   must(subject.loaded != nullptr, "nothing that loads a checkpoint");
-  const TemporaryFolder folder;
+  const checkpoint::TemporaryFolder folder;
   Reason reason = folder.reason();
   if (!reason) reason = write_checkpoint(folder.path(), given);
   for (int rank = 0; rank < given.shape.tp && !reason; ++rank) {
@@ -99,7 +99,7 @@ Case with_numbers_where_judged(const Case& given) {
 
 Reason a_dump_verifies(const Case& given, const Subject& subject) {
   must(subject.verified != nullptr, "nothing that verifies a dump");
-  const TemporaryFolder folder;
+  const checkpoint::TemporaryFolder folder;
   Reason reason = folder.reason();
   if (!reason) reason = write_dump(folder.path(), with_numbers_where_judged(given), subject);
   if (reason) return reason;

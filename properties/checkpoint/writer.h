@@ -11,8 +11,8 @@
 
 namespace slicecheck::properties {
 
-/// The global scales of a case's checkpoint, as multipliers, each the reciprocal of a float, so
-/// that every format can hold it. w1 and w3 share their weight scale; all input scales differ.
+/// The global scales of a case's checkpoint, as multipliers that their reciprocals give back, so
+/// that every format can hold them. w1 and w3 share their weight scale; all input scales differ.
 struct CheckpointScales {
   std::vector<float> w13;                    // weight scales, [E]
   std::vector<float> w2;                     // [E]

@@ -3,13 +3,12 @@
 #include <fmt/format.h>
 
 #include <algorithm>
-#include <cstdlib>
-#include <filesystem>
 #include <random>
 
 #include "app/layer_judge.h"
 #include "base/must.h"
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/temporary_folder.h"
 #include "checkpoint/write.h"
 #include "faults/byte_faults.h"
 #include "verify/audit.h"
@@ -64,26 +63,6 @@ bool payload_alarmed(const Mutant& layout) {
          !beside_true_stocks(layout, layer).empty();
 }
 
-/// A folder in the system's temporary one, gone with this.
-class Folder {
- public:
-  Folder() {
-    std::string name = (std::filesystem::temp_directory_path() / "slicecheck-XXXXXX").string();
-    must(mkdtemp(name.data()) != nullptr, "no temporary folder can be made");
-    path_ = name;
-  }
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder() {
-    std::error_code ignored;
-    std::filesystem::remove_all(path_, ignored);
-  }
-  const std::string& path() const { return path_; }
-
- private:
-  std::string path_;
-};
-
 // The layer's experts and the second-level scales that its scalars are made of. Input scales differ
 // from expert to expert and between w1 and w3; the largest is the payload's.
 checkpoint::WrittenLayer written(const Layer& layer, Format format, Draw& draw) {
@@ -131,8 +110,9 @@ bool audit_alarmed(const checkpoint::Layer& layer) {
 bool checkpoint_alarmed(const Mutant& layout, Format format, Draw& draw) {
   const Layer layer = faults::healthy_layer(layout.payload, layout.shape);
   const checkpoint::WrittenLayer plan = written(layer, format, draw);
-  const Folder folder;
-  const Reason unwritten = checkpoint::write_layer(folder.path(), plan);
+  const checkpoint::TemporaryFolder folder;
+  Reason unwritten = folder.reason();
+  if (!unwritten) unwritten = checkpoint::write_layer(folder.path(), plan);
   if (unwritten) bug(unwritten.text());
   Result<checkpoint::Checkpoint> opened = checkpoint::Checkpoint::open(folder.path());
   if (opened.reason || opened->layers() != std::vector{plan.number}) return true;

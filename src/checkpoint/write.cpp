@@ -48,6 +48,7 @@ Extents extents_of(Projection projection, bool scale, const layout::Widths& widt
 std::vector<Member> per_expert_members(const WrittenLayer& layer) {
   const bool reciprocal = layer.format == Format::compressed_tensors;
   const Suffixes& suffixes = reciprocal ? compressed_suffixes : modelopt_suffixes;
+  const Extents one = reciprocal ? Extents{1} : Extents{};
   Members made;
   for (std::size_t e = 0; e < layer.experts.size(); ++e) {
     const experts::PlainExpert& expert = layer.experts[e];
@@ -62,7 +63,7 @@ std::vector<Member> per_expert_members(const WrittenLayer& layer) {
       made.add(named(suffixes.scale), Element::f8_e4m3, extents_of(projection, true, expert.widths),
                from.scale);
       const auto add_scale = [&](std::string_view suffix, const std::optional<float>& value) {
-        if (value) made.add_floats(named(suffix), {}, {reciprocal ? 1.0F / *value : *value});
+        if (value) made.add_floats(named(suffix), one, {reciprocal ? 1.0F / *value : *value});
       };
       add_scale(suffixes.scale_2, layer.scales[e][p].weight);
       add_scale(suffixes.input_scale, layer.scales[e][p].input);
@@ -121,7 +122,8 @@ std::vector<Member> fused_members(const WrittenLayer& layer) {
 Reason write_shard(const std::string& path, const std::vector<const Member*>& members) {
   std::vector<TensorEntry> entries;
   for (const Member* member : members) entries.push_back(member->entry);
-  Result<SafetensorsWriter> writer = SafetensorsWriter::create(path, {}, std::move(entries));
+  Result<SafetensorsWriter> writer =
+      SafetensorsWriter::create(path, {{"format", "pt"}}, std::move(entries));
   if (writer.reason) return writer.reason;
   for (const Member* member : members) {
     Reason reason = writer->add(member->bytes);
@@ -141,7 +143,9 @@ Reason write_text(const std::string& path, const std::string& text) {
 std::string config_text(const WrittenLayer& layer) {
   const std::string_view quantization =
       layer.format == Format::compressed_tensors
-          ? R"("quant_method": "compressed-tensors", "format": "nvfp4-pack-quantized")"
+          ? R"("quant_method": "compressed-tensors", "format": "nvfp4-pack-quantized",
+"config_groups": {"group_0": {"targets": ["Linear"], "weights": {"num_bits": 4, "type": "float",
+"strategy": "tensor_group", "group_size": 16}}})"
           : R"("quant_method": "modelopt", "quant_algo": "NVFP4")";
   return fmt::format(
       R"({{"num_experts": {}, "quantization_config": {{{}, "ignore": ["lm_head"]}}}})",

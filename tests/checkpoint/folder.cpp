@@ -9,14 +9,7 @@
 namespace slicecheck::checkpoint {
 
 Folder::Folder() {
-  std::string name = (std::filesystem::temp_directory_path() / "slicecheck-XXXXXX").string();
-  if (mkdtemp(name.data()) == nullptr) std::abort();
-  path_ = name;
-}
-
-Folder::~Folder() {
-  std::error_code ignored;
-  std::filesystem::remove_all(path_, ignored);
+  if (folder_.reason()) std::abort();
 }
 
 std::string contents(const std::string& path) {

@@ -4,20 +4,19 @@
 #include <string>
 #include <string_view>
 
+#include "checkpoint/temporary_folder.h"
+
 namespace slicecheck::checkpoint {
 
 class Folder {
  public:
   Folder();
-  Folder(const Folder&) = delete;
-  Folder& operator=(const Folder&) = delete;
-  ~Folder();
 
-  const std::string& path() const { return path_; }
-  std::string operator/(std::string_view file) const { return path_ + "/" + std::string(file); }
+  const std::string& path() const { return folder_.path(); }
+  std::string operator/(std::string_view file) const { return path() + "/" + std::string(file); }
 
  private:
-  std::string path_;
+  TemporaryFolder folder_;
 };
 
 /// The bytes of a file; empty where there is none.

@@ -5,7 +5,7 @@
 
 #include "base/reason.h"
 
-namespace slicecheck::properties {
+namespace slicecheck::checkpoint {
 
 class TemporaryFolder {
  public:
@@ -23,4 +23,4 @@ class TemporaryFolder {
   std::string path_;
 };
 
-}  // namespace slicecheck::properties
+}  // namespace slicecheck::checkpoint

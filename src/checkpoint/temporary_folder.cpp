@@ -1,4 +1,4 @@
-#include "properties/checkpoint/folder.h"
+#include "checkpoint/temporary_folder.h"
 
 #include <fmt/format.h>
 
@@ -7,12 +7,12 @@
 #include <cstring>
 #include <filesystem>
 
-namespace slicecheck::properties {
+namespace slicecheck::checkpoint {
 
 TemporaryFolder::TemporaryFolder() {
   std::error_code none;
   const std::filesystem::path folder = std::filesystem::temp_directory_path(none);
-  std::string name = (folder / "slicecheck-law-XXXXXX").string();
+  std::string name = (folder / "slicecheck-XXXXXX").string();
   if (!none && ::mkdtemp(name.data()) != nullptr) {
     path_ = name;
   } else {
@@ -26,4 +26,4 @@ TemporaryFolder::~TemporaryFolder() {
   if (!path_.empty()) std::filesystem::remove_all(path_, ignored);
 }
 
-}  // namespace slicecheck::properties
+}  // namespace slicecheck::checkpoint
