@@ -128,6 +128,31 @@ void join_kinds(std::vector<WrongTensor>& wrong) {
   }
 }
 
+// A cause that gives the same bytes as another is called by that other's name where a tensor beside
+// it, of the same place, can be nothing else: one mistake did both.
+void join_alternatives(std::vector<WrongTensor>& wrong) {
+  const std::vector<WrongTensor> before = wrong;
+  for (WrongTensor& one : wrong) {
+    if (one.causes.count() != 1 || one.alternatives.count() == 0) continue;
+    const Cause own = one.causes.list().front();
+    Causes sure;
+    for (const Kind kind : layout::kinds) {
+      Target beside = one.target;
+      beside.kind = kind;
+      const WrongTensor* found = at(before, beside);
+      if (found != nullptr && found->causes.count() == 1 && found->alternatives.count() == 0) {
+        sure = sure.either(found->causes);
+      }
+    }
+    const std::vector<Cause> fitting = one.alternatives.both(sure).list();
+    if (sure.has(own) || fitting.empty()) continue;
+    one.causes.remove(own);
+    one.causes.add(fitting.front());
+    one.alternatives.remove(fitting.front());
+    one.alternatives.add(own);
+  }
+}
+
 // A drift grows from expert to expert by the same step; a shift of one expert alone is none.
 void join_drifts(const Subject& subject, std::vector<WrongTensor>& wrong) {
   std::map<std::tuple<Side, std::int64_t, Kind>, std::vector<WrongTensor*>> tensors;
@@ -254,6 +279,7 @@ std::vector<report::Finding> findings(const Subject& subject, const Evidence& ev
   const Orders orders = orders_of(subject, wrong);
   join_uncut(wrong);
   join_kinds(wrong);
+  join_alternatives(wrong);
   join_drifts(subject, wrong);
   name_seeds(subject, wrong);
   name_placement(subject, evidence, orders, wrong);

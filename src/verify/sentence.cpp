@@ -9,6 +9,7 @@
 #include <utility>
 
 #include "verify/other_seed.h"
+#include "verify/telling_shape.h"
 
 namespace slicecheck::verify {
 namespace {
@@ -214,22 +215,16 @@ std::string details(const Subject& subject, Cause cause,
   }
 }
 
-// Which shape would tell causes apart that give the same bytes on this one.
-std::string_view told_apart_by(Cause cause, const std::vector<std::string>& also) {
-  if (also.empty()) return "";
-  switch (cause) {
-    case Cause::scales_linear:
-    case Cause::scales_interleaved_twice:
-      return "other than 16 scale columns would tell them apart";
-    case Cause::flat_cut:
-      return "cut so, w2's rows are w2's bytes on every shape";
-    case Cause::rank_order:
-      return "scalars that differ by rank would tell them apart";
-    case Cause::placement_round_robin:
-      return "more experts a rank would tell them apart";
-    default:
-      return "another shape (T1: E 6, H 640, I 384, tp 3) would tell them apart";
+// What would tell causes apart that give the same bytes on this shape; nothing where nothing does.
+std::string told_apart_by(const Case& layer, Cause cause, const WrongTensor& front, Causes also) {
+  Causes uncut;
+  uncut.add(Cause::wrong_axis_cut);
+  if (cause == Cause::flat_cut && also == uncut) {
+    return "cut so, w2's rows are w2's bytes on every shape";
   }
+  if (cause == Cause::placement_round_robin) return "more experts a rank would tell them apart";
+  const std::string_view shape = telling_shape(layer, front, also);
+  return shape.empty() ? "" : fmt::format("{} would tell them apart", shape);
 }
 
 }  // namespace
@@ -279,7 +274,7 @@ void say(const Subject& subject, Cause cause, const Members& members, report::Fi
   if (!more.empty()) made.text += "; " + more;
   if (!made.also_possible.empty()) {
     made.text += fmt::format("; {} would give the same bytes", fmt::join(made.also_possible, ", "));
-    const std::string_view apart = told_apart_by(cause, made.also_possible);
+    const std::string apart = told_apart_by(subject.layer, cause, *members.tensors.front(), also);
     if (!apart.empty()) made.text += fmt::format(" ({})", apart);
   }
 }

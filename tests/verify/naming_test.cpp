@@ -6,6 +6,7 @@
 #include <ctime>
 #include <map>
 #include <memory>
+#include <set>
 
 #include "faults/byte_faults.h"
 #include "faults/layout_faults.h"
@@ -275,6 +276,110 @@ TEST(Naming, a_drift_that_writes_over_the_first_expert_is_one_drift) {
     Named named;
     named.add(mutant, true);
     named.add(mutant, false);
+  }
+}
+
+const faults::LayoutEntry& entry_named(std::string_view name) {
+  const auto& all = faults::layout_faults();
+  return *std::find_if(all.begin(), all.end(), [&](const auto& one) { return one.name == name; });
+}
+
+// A layout fault planted on a shape, judged by its payload.
+std::vector<report::Finding> planted(std::string_view name, const layout::Shape& shape,
+                                     const faults::Where& where) {
+  Mutant mutant;
+  mutant.shape = shape;
+  Layer layer = faults::copied(healthy(mutant));
+  faults::plant(layer, entry_named(name), where);
+  return judged(mutant, layer, true);
+}
+
+// 16 scale columns: there the interleave is its own inverse. What the other scales say counts.
+TEST(Naming, one_mistake_in_scales_of_16_columns_is_one_finding) {
+  constexpr layout::Shape narrow_slice{8, 384, 1024, 4};
+  constexpr layout::Shape narrow_hidden{6, 256, 384, 3};
+  const std::vector<layout::Kind> both{layout::Kind::w13_sf, layout::Kind::w2_sf};
+  for (const std::string name : {"scales-linear", "scales-interleaved-twice"}) {
+    for (const layout::Shape& shape : {narrow_slice, narrow_hidden}) {
+      for (const faults::Where& where : {faults::Where{faults::Side::tp, both, {}, {}},
+                                         faults::Where{faults::Side::tp, both, {3}, {1}}}) {
+        const auto found = planted(name, shape, where);
+        ASSERT_EQ(found.size(), 1U) << listed(found);
+        EXPECT_EQ(found[0].cause, name) << listed(found);
+        EXPECT_EQ(found[0].tensors, (std::vector<std::string>{"w13_sf", "w2_sf"}));
+        EXPECT_TRUE(found[0].also_possible.empty()) << listed(found);
+      }
+    }
+    const auto found = planted(name, narrow_slice, {faults::Side::tp, {both[1]}, {}, {}});
+    ASSERT_EQ(found.size(), 1U) << listed(found);
+    EXPECT_EQ(found[0].cause, "scales-linear");
+    EXPECT_EQ(found[0].also_possible, std::vector<std::string>{"scales-interleaved-twice"});
+    EXPECT_TRUE(found[0].text.ends_with("(T1 (E 6, H 640, I 384, tp 3) would tell them apart)"))
+        << found[0].text;
+  }
+}
+
+// The shape that a text proposes: T1 or T2, or none.
+std::optional<layout::Shape> proposed(const std::string& text) {
+  const auto& shapes = faults::telling_shapes();
+  if (text.find("(T1 (E 6, H 640, I 384, tp 3)") != std::string::npos) return shapes[0];
+  if (text.find("(T2 (E 6, H 384, I 640, tp 2)") != std::string::npos) return shapes[1];
+  return {};
+}
+
+// On the shape that a text proposes, the fault that was planted stands for itself.
+TEST(Naming, a_shape_is_said_to_tell_causes_apart_where_it_does) {
+  std::set<std::string> told;
+  const std::vector<layout::Shape> shapes{{2, 128, 128, 2}, {4, 128, 256, 2}, {2, 256, 128, 2},
+                                          {6, 256, 512, 2}, {6, 640, 384, 3}, {6, 384, 640, 2}};
+  for (const layout::Shape& shape : shapes) {
+    for (const faults::LayoutEntry& entry : faults::layout_faults()) {
+      if (entry.cause == "wrong-axis-cut") continue;  // w2's are flat cuts on every shape
+      for (const layout::Kind kind : entry.kinds) {
+        const faults::Where where{faults::Side::tp, {kind}, {1}, {1}};
+        for (const report::Finding& one : planted(entry.name, shape, where)) {
+          const auto other = proposed(one.text);
+          if (!other) continue;
+          EXPECT_FALSE(shape == *other) << one.text;
+          EXPECT_FALSE(one.also_possible.empty());
+          told.insert(one.cause);
+          for (const report::Finding& there : planted(entry.name, *other, where)) {
+            for (const std::string& also : one.also_possible) {
+              EXPECT_NE(there.cause, also == entry.cause ? one.cause : also) << there.text;
+              EXPECT_EQ(std::count(there.also_possible.begin(), there.also_possible.end(), also), 0)
+                  << one.text << "\n"
+                  << there.text;
+            }
+          }
+        }
+      }
+    }
+  }
+  EXPECT_GT(told.size(), 1U);
+}
+
+// A flat cut of w2 is a cut along its other axis on every shape, a rank's slices are those of
+// another's, and a few bytes that are no scales may have been corrupted.
+TEST(Naming, no_shape_is_proposed_where_none_tells_causes_apart) {
+  const auto said = [](const std::vector<report::Finding>& found, const std::string& cause,
+                       const std::string& also) {
+    ASSERT_EQ(found.size(), 1U) << listed(found);
+    EXPECT_EQ(found[0].cause, cause);
+    EXPECT_EQ(found[0].also_possible, std::vector<std::string>{also});
+    EXPECT_FALSE(proposed(found[0].text)) << found[0].text;
+  };
+  const faults::Where w2{faults::Side::tp, {layout::Kind::w2}, {}, {}};
+  const faults::Where scales{faults::Side::tp, {layout::Kind::w2_sf}, {2}, {1}};
+  for (const layout::Shape& shape : faults::telling_shapes()) {
+    said(planted("flat-cut", shape, w2), "flat-cut", "wrong-axis-cut");
+    said(planted("wrong-slice/shifted", shape, {faults::Side::tp, {}, {}, {}}), "rank-order",
+         "wrong-slice");
+    Mutant mutant;
+    mutant.shape = shape;
+    mutant.payload.kind = layout::PayloadKind::numeric;
+    Layer layer = faults::copied(healthy(mutant));
+    faults::block_scales_set(layer, scales, 3, 0xFF);
+    said(judged(mutant, layer, true), "block-scale-invalid", "bit-corruption");
   }
 }
 
