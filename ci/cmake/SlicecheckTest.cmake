@@ -7,7 +7,6 @@ set(SLICECHECK_PYTHON /usr/bin/python3 CACHE FILEPATH "a python3 that has jsonsc
 
 set(SLICECHECK_MPIRUN_FLAGS "--oversubscribe;--bind-to;none;--allow-run-as-root" CACHE STRING
   "what mpirun is given by the tests")
-set(SLICECHECK_RANKS_MAX 8 CACHE STRING "ranks that a rank test may have")
 set(SLICECHECK_RANK_TIMEOUT 60 CACHE STRING "seconds that a rank test may take; MPICH's ranks spin")
 option(SLICECHECK_DEVICE_REQUIRED "a test that finds no device fails; else it is not run" OFF)
 
@@ -58,9 +57,6 @@ function(slicecheck_rank_test name)
     set(test_TIMEOUT ${SLICECHECK_RANK_TIMEOUT})
   endif()
   foreach(ranks ${test_RANKS})
-    if(ranks GREATER SLICECHECK_RANKS_MAX)
-      continue()
-    endif()
     add_test(NAME ${name}.np${ranks} COMMAND ${MPIEXEC_EXECUTABLE} ${SLICECHECK_MPIRUN_FLAGS}
       ${MPIEXEC_NUMPROC_FLAG} ${ranks} $<TARGET_FILE:${target}>)
     set_tests_properties(${name}.np${ranks} PROPERTIES TIMEOUT ${test_TIMEOUT}

@@ -9,8 +9,8 @@
 namespace slicecheck::group {
 namespace {
 
-// Around the pieces that the tests give an MPI group (61 and 4096 bytes), and beyond.
-constexpr std::int64_t sizes[] = {0, 1, 60, 61, 62, 4095, 4096, 4097, 65536};
+// Around the pieces that the tests give an MPI group (607 and 4096 bytes), and beyond.
+constexpr std::int64_t sizes[] = {0, 1, 606, 607, 608, 4095, 4096, 4097, 65536};
 
 /// Byte i of what `from` has for `to`.
 std::uint8_t due(int from, int to, std::int64_t i) {
