@@ -199,12 +199,14 @@ std::unique_ptr<group::Group> parted(group::Group& world, const Place& place,
   return std::make_unique<group::WatchedGroup>(std::move(devices), notes);
 }
 
-/// What the transport did to the bytes that this rank received.
+/// What the transport did to the bytes that this rank received, in the layer that the run is about.
 void add_transport(report::Report& mine, const group::Moved& moved, const Context& context) {
   if (moved.blocks == 0) return;
+  const std::int64_t layer = mine.checks.empty() ? 0 : mine.checks.front().layer;
   report::Check check;
   check.id = "transport";
   check.group = context.group_number;
+  check.layer = layer;
   check.status = report::Status::passed;
   check.compared = moved.bytes;
   check.differing = static_cast<std::int64_t>(moved.changed_from.size());
@@ -214,6 +216,7 @@ void add_transport(report::Report& mine, const group::Moved& moved, const Contex
     finding.cause = "transport-corruption";
     finding.side = report::Side::machine;
     finding.group = context.group_number;
+    finding.layer = layer;
     const int rank = context.world.rank();
     const int sender = context.first_rank() + moved.changed_from.front();
     finding.ranks = {std::min(sender, rank), std::max(sender, rank)};
@@ -343,11 +346,23 @@ Result<int> run_as_processes(const Options& options, const CommandLine& line) {
   }
 }
 
+/// The options, or why not: each process of a launch would have all ranks of `local`, and they
+/// would write one report over the other. A batch script under Slurm looks like a launch and is
+/// none.
+Result<Options> parsed_for_launch(int argc, const char* const* argv) {
+  Result<Options> options = parsed(argc, argv);
+  const std::optional<group::Launch> launch = group::launch();
+  const bool processes = launch && launch->ranks > 1 && launch->by != "Slurm";
+  if (!processes || options.reason || options->transport != Transport::local) return options;
+  return Reason(fmt::format("--transport local has its ranks in one process, {} started {}",
+                            launch->by, launch->ranks));
+}
+
 }  // namespace
 
 int run(int argc, const char* const* argv, const Parts& parts) {
   guard_streams();
-  const CommandLine line{parsed(argc, argv), joined(argc, argv), report_path(argc, argv),
+  const CommandLine line{parsed_for_launch(argc, argv), joined(argc, argv), report_path(argc, argv),
                          command_named(argc, argv), parts};
   const Result<Options>& options = line.options;
   if (!options.reason && !options->text.empty()) {

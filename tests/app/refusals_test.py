@@ -74,6 +74,14 @@ class Refusals(program.ProgramTest):
                 (found,) = ended.report["findings"]
                 self.assertEqual((found["side"], found["ranks"]), ("machine", [odd]))
 
+    def test_ranks_in_one_process_are_not_launched_many_times(self):
+        ended = self.mpi(2, "reshard", "--transport", "local", "--ranks", "2")
+        self.assert_ended(ended, 2, "unusable")
+        (line,) = ended.own_lines()
+        self.assertIn("--transport local has its ranks in one process", line)
+        ended = self.mpi(1, "reshard", "--transport", "local", "--ranks", "2", "--probe", "none")
+        self.assert_passed(ended)
+
     def test_usage_errors_end_all_ranks_with_2(self):
         for arguments in (
             ["reshard", "--no-such-option"],

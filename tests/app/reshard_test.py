@@ -71,6 +71,9 @@ class Reshard(program.ProgramTest):
             )
             self.assert_all_compared(ended, (6, 640, 384))
             self.assertEqual(ended.report["case"]["layer"], int(layer))
+            layers = {check["id"]: check["layer"] for check in ended.report["checks"]}
+            self.assertEqual(layers["transport"], int(layer))
+            self.assertEqual(set(layers.values()), {int(layer)})
             digests.append((dump / "tp.rank0.safetensors").read_bytes())
         self.assertNotEqual(*digests)
         ended = self.mpi(
