@@ -167,6 +167,33 @@ TEST(Run, ranks_that_drew_different_cases_run_none_and_say_who) {
   }
 }
 
+TEST(Run, draws_go_on_for_the_classes_that_no_case_had_and_for_no_others) {
+  const Law law = *law_named("Payload.byte_of_a_place_is_the_experts_byte");
+  Plan plan;
+  plan.cases = 3;
+  Outcome few;
+  std::array<Outcome, 3> all;
+  const auto tried = [&](Outcome& made) {
+    return [&](group::Group& world) { made = run(world, law, plan, Subject()); };
+  };
+  group::run_local({1, std::chrono::seconds(60)}, tried(few));
+  EXPECT_EQ(few.cases, 3);
+  EXPECT_FALSE(few.missed.empty());
+  EXPECT_FALSE(few.passed());
+  plan.draws = 1000;
+  for (int ranks = 1; ranks <= 3; ++ranks) {
+    group::run_local({ranks, std::chrono::seconds(60)}, [&](group::Group& world) {
+      Outcome made = run(world, law, plan, Subject());
+      if (world.rank() == 0) all[ranks - 1] = made;
+    });
+  }
+  for (const Outcome& each : all) {
+    EXPECT_TRUE(each.passed()) << text(each);
+    EXPECT_LE(each.cases, 3 + std::ssize(few.missed));
+    EXPECT_EQ(text(each), text(all[0]));
+  }
+}
+
 // Each keyword of the schema refuses something: a law that holds reports against it sees as much.
 TEST(Schema, what_does_not_fit_is_refused) {
   report::Report made;

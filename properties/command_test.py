@@ -34,7 +34,7 @@ class PropertiesTest(program.ProgramTest):
         self.assertGreaterEqual(len(laws), 37)
         for check in laws:
             self.assertEqual(check["status"], "passed", check)
-            self.assertGreaterEqual(check["compared"], 60)
+            self.assertGreaterEqual(check["compared"], 36)
             self.assertEqual(check["figures"]["classes_missed"], 0)
         self.assertEqual(list(self.folder.glob("slicecheck-case*")), [])
 

@@ -35,6 +35,7 @@ TEST_P(Laws, hold_and_reach_every_class) {
   Plan plan;
   plan.seed = from_environment("SLICECHECK_SEED", 1);
   plan.cases = static_cast<std::int64_t>(from_environment("SLICECHECK_CASES", 100));
+  plan.draws = 1000;
   std::printf("seed %llu\n", static_cast<unsigned long long>(plan.seed));
   const Outcome outcome = outcome_of(GetParam(), plan, 8);
   std::printf("%s\n", text(outcome).c_str());

@@ -158,47 +158,64 @@ bool fits(const Law& law, const Case& given, int ranks) {
   return law.broken_together == nullptr || given.shape.tp <= ranks;
 }
 
-/// The saved cases of the law, then the drawn ones, in order.
+/// The saved cases of the law, then the drawn ones, in order; then, of some draws more, those that
+/// reach a class that no case before had. Which these are does not hang on how many are asked for
+/// at once: it is the same on any number of ranks.
 class Cases {
  public:
-  Cases(const Law& law, const Plan& plan, const Limits& limits)
-      : law_(law), plan_(plan), limits_(limits) {
+  Cases(const Law& law, const Plan& plan, const Limits& limits, int ranks)
+      : law_(law), plan_(plan), limits_(limits), ranks_(ranks) {
     for (const SavedCase& each : plan.saved) {
       if (each.law == law.name) saved_.push_back(each.given);
+    }
+    for (const Dimension dimension : law.varies) {
+      for (std::string& each : classes(dimension, limits)) wanted_.insert(std::move(each));
     }
   }
 
   std::int64_t saved() const { return std::ssize(saved_); }
 
-  // A law of ranks together on a launch of one rank has no cases.
-  std::int64_t count() const { return limits_.tp < 2 ? 0 : saved() + plan_.cases; }
+  /// Up to `most` cases that fit the ranks; none when all have been given.
+  std::vector<Drawn> next(std::int64_t most, Outcome& outcome) {
+    // A law of ranks together on a launch of one rank has no cases.
+    if (limits_.tp < 2) return {};
+    const std::int64_t due = saved() + plan_.cases;
+    std::vector<Drawn> batch;
+    for (; std::ssize(batch) < most; ++at_) {
+      if (at_ >= due && (wanted_.empty() || at_ >= due + plan_.draws)) break;
+      Drawn each = number(at_);
+      if (!fits(law_, each.value, ranks_)) {
+        if (at_ < due) ++outcome.discarded;
+      } else if (reaches(each.value) || at_ < due) {
+        batch.push_back(std::move(each));
+      }
+    }
+    return batch;
+  }
 
+ private:
   Drawn number(std::int64_t i) const {
     if (i < saved()) return undrawn(saved_[i]);
     return drawn(law_.draw, limits_, plan_.seed, i - saved());
   }
 
- private:
+  // Whether it is of a class that is still wanted, which it is then no more.
+  bool reaches(const Case& given) {
+    bool made = false;
+    for (const Dimension each : law_.varies) {
+      made = wanted_.erase(class_of(given, each)) > 0 || made;
+    }
+    return made;
+  }
+
   const Law& law_;
   const Plan& plan_;
   const Limits& limits_;
+  int ranks_;
   std::vector<Case> saved_;
+  std::set<std::string> wanted_;  // classes that no case given so far is of
+  std::int64_t at_ = 0;
 };
-
-/// Up to trial.batch() cases that fit, from `next` on.
-std::vector<Drawn> batch_of(const Cases& cases, const Law& law, std::int64_t most, int ranks,
-                            std::int64_t& next, Outcome& outcome) {
-  std::vector<Drawn> batch;
-  for (; next < cases.count() && std::ssize(batch) < most; ++next) {
-    Drawn each = cases.number(next);
-    if (!fits(law, each.value, ranks)) {
-      ++outcome.discarded;
-    } else {
-      batch.push_back(std::move(each));
-    }
-  }
-  return batch;
-}
 
 }  // namespace
 
@@ -206,16 +223,14 @@ Outcome run(group::Group& world, const Law& law, const Plan& plan, const Subject
             const InFlight& in_flight) {
   const Clock::time_point start = Clock::now();
   const Limits limits = limits_of(law, plan, world.size());
-  const Cases cases(law, plan, limits);
+  Cases cases(law, plan, limits, world.size());
   Trial trial(world, law, subject, in_flight);
   Outcome outcome;
   outcome.law = law.name;
   std::set<std::string> seen;
-  std::int64_t next = 0;
   while (!outcome.broken) {
     if (plan.seconds > 0 && trial.any(seconds_since(start) > plan.seconds)) break;
-    const std::vector<Drawn> batch =
-        batch_of(cases, law, trial.batch(cases_a_rank), world.size(), next, outcome);
+    const std::vector<Drawn> batch = cases.next(trial.batch(cases_a_rank), outcome);
     if (batch.empty()) break;
     std::vector<Case> values;
     for (const Drawn& each : batch) values.push_back(each.value);

@@ -16,6 +16,7 @@ namespace slicecheck::properties {
 struct Plan {
   std::uint64_t seed = 1;
   std::int64_t cases = 100;
+  std::int64_t draws = 0;        // beyond the cases: those are tried that reach a class none had
   double seconds = 0;            // of one law; 0: no limit
   std::int64_t shrinks = 1000;   // candidates tried while shrinking
   double shrink_seconds = 10;    // as long as that

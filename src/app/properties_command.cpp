@@ -32,10 +32,10 @@ struct Size {
 };
 
 Size size_of(Level level) {
-  constexpr std::int64_t endless = std::numeric_limits<std::int64_t>::max() / 4;
+  constexpr std::int64_t endless = std::numeric_limits<std::int64_t>::max() / 1000;
   switch (level) {
     case Level::smoke:
-      return {100, 100, 100, 1 << 19, 0};
+      return {60, 60, 60, 1 << 19, 0};
     case Level::ci:
       return {200, 2000, 200, 1 << 20, 0};
     case Level::full:
@@ -45,6 +45,10 @@ Size size_of(Level level) {
   }
   return {endless, endless, endless, 1 << 22, 3600};
 }
+
+/// Beyond a level's cases: the rarest class is met by one draw in 30, and a draw costs next to
+/// nothing beside a case. Who asks for so many cases gets them, and no more.
+constexpr std::int64_t draws_for_classes = 1000;
 
 bool chosen(const Law& law, const std::string& filter) {
   return filter.empty() || law.name == filter || law.name.starts_with(filter + ".");
@@ -71,8 +75,12 @@ Plan plan_of(const Context& context, const Law& law, double share) {
   const bool many_classes =
       law.draw == properties::Draw::invalid || law.draw == properties::Draw::planted;
   if (many_classes) plan.cases = std::max(plan.cases, 2 * size.cases);
-  plan.cases = plan.cases / 100 * law.cases_percent;
-  if (asked.cases > 0) plan.cases = asked.cases;
+  plan.cases = plan.cases * law.cases_percent / 100;
+  plan.draws = draws_for_classes;
+  if (asked.cases > 0) {
+    plan.cases = asked.cases;
+    plan.draws = 0;
+  }
   plan.seconds = share * (asked.seconds > 0 ? asked.seconds : size.seconds);
   plan.limits.layer_bytes = size.layer_bytes;
   plan.ranks_up_to = asked.ranks_up_to;
