@@ -194,7 +194,7 @@ Reason beyond(const std::set<std::string>& files, const std::string& folder, std
   for (const std::string& file : files) {
     if (*rank_in(file) < world) continue;
     return Reason(fmt::format("{}: is of no rank, the manifest's world is {}",
-                              shown(folder + "/" + file), world));
+                              shown(fmt::format("{}/{}", folder, file)), world));
   }
   return {};
 }
