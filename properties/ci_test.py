@@ -61,6 +61,8 @@ class CiLevelTest(unittest.TestCase):
         )
         self.assertGreaterEqual(local, LOCAL_LAYOUTS)
         self.assertGreaterEqual(sent, SENT_LAYOUTS)
+        if os.environ.get("SLICECHECK_SANITIZE"):
+            return  # which costs time of its own
         self.assertLess((local_used + sent_used) / CORES, SECONDS)
 
 

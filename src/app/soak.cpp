@@ -10,7 +10,8 @@
 namespace slicecheck::app {
 namespace {
 
-constexpr std::int64_t warm_rounds = 20;  // buffers and caches have found their size
+constexpr std::int64_t warm_rounds = 20;   // buffers and caches have found their size
+constexpr std::size_t findings_max = 100;  // of all rounds
 constexpr std::int64_t growth_bytes_max = std::int64_t{16} << 20;
 
 /// Memory of this process that lies in the machine's.
@@ -58,6 +59,24 @@ report::Check memory_flat(std::int64_t rounds, std::int64_t warm_bytes) {
   return made;
 }
 
+/// What a run of any length keeps of its rounds: of each kind of probe and group the largest rel
+/// L2, and the first findings. The checks are sums already.
+void bound(report::Report& whole) {
+  std::vector<report::Probe> largest;
+  for (const report::Probe& probe : whole.probes) {
+    const auto same = std::find_if(largest.begin(), largest.end(), [&](const report::Probe& other) {
+      return other.kind == probe.kind && other.group == probe.group;
+    });
+    if (same == largest.end()) {
+      largest.push_back(probe);
+    } else if (!(probe.rel_l2 <= same->rel_l2)) {
+      *same = probe;
+    }
+  }
+  whole.probes = std::move(largest);
+  if (whole.findings.size() > findings_max) whole.findings.resize(findings_max);
+}
+
 }  // namespace
 
 report::Report soak(Context& context, CommandBody body) {
@@ -83,6 +102,7 @@ report::Report soak(Context& context, CommandBody body) {
     }
     if (round > 0) part.ranks.clear();
     whole = report::merged({std::move(whole), std::move(part)});
+    bound(whole);
     if (round == warm_rounds) warm_bytes = resident_bytes();
   }
   whole.checks.push_back(counted("rounds", round, differing));
