@@ -111,28 +111,38 @@ TEST(Saved, what_no_case_can_be_is_refused) {
   const std::string sound = json({"Suite.law", Case()});
   EXPECT_FALSE(parsed(sound).reason);
   EXPECT_EQ(refusal(sound, "case/1", "case/2"), "the format is not slicecheck-case/1");
-  EXPECT_EQ(refusal(sound, "\"bytes\"", "\"bits\""), "\"bits\" is no name that a case may hold");
-  EXPECT_EQ(refusal(sound, "\"none\"", "\"all\""), "\"all\" is no name that a case may hold");
+  EXPECT_EQ(refusal(sound, "\"bytes\"", "\"bits\""),
+            "payload.kind: \"bits\" is no name that a case may hold");
+  EXPECT_EQ(refusal(sound, "\"none\"", "\"all\""),
+            "fault.what: \"all\" is no name that a case may hold");
   EXPECT_EQ(refusal(sound, "\"tp\":2", "\"tp\":0"), "0 is not in [1, 65536]");
   EXPECT_EQ(refusal(sound, "\"tp\":2", "\"tp\":128"), "2 experts over 128 ranks cannot be run");
-  EXPECT_EQ(refusal(sound, "\"hidden\":128", "\"hidden\":-128"), "-128 is not in [1, 65536]");
+  EXPECT_EQ(refusal(sound, "\"hidden\":128", "\"hidden\":-128"),
+            "shape.hidden: is no whole number from 0 on");
   EXPECT_EQ(refusal(sound, "\"experts\":2", "\"experts\":3"),
             "3 experts over 2 ranks cannot be run");
   EXPECT_EQ(refusal(sound, "\"rank\":0", "\"rank\":2"),
             "fault_rank or fault_tensor is out of range");
   EXPECT_EQ(refusal(sound, "\"again\"", "\"placement\":\"other\",\"again\""),
-            "\"other\" is no name that a case may hold");
+            "placement: \"other\" is no name that a case may hold");
   EXPECT_EQ(refusal(sound, "\"again\"", "\"checkpoint\":\"other\",\"again\""),
-            "\"other\" is no name that a case may hold");
+            "checkpoint: \"other\" is no name that a case may hold");
   EXPECT_EQ(refusal(sound, "\"again\"", "\"routes\":\"other\",\"again\""),
-            "\"other\" is no name that a case may hold");
+            "routes: \"other\" is no name that a case may hold");
   EXPECT_EQ(refusal(sound, "\"again\"", "\"scales\":\"other\",\"again\""),
-            "\"other\" is no name that a case may hold");
+            "scales: \"other\" is no name that a case may hold");
   EXPECT_EQ(refusal(sound, "\"again\"", "\"plant\":\"other\",\"again\""),
-            "\"other\" is no name that a case may hold");
+            "plant: \"other\" is no name that a case may hold");
   EXPECT_EQ(refusal(sound, "\"tensor\":0", "\"tensor\":0,\"expert\":2"),
             "fault_expert is out of range");
-  EXPECT_NE(refusal(sound, "\"seed\":1", "\"seed\":\"x\""), "read");
+  EXPECT_EQ(refusal(sound, "\"seed\":1", "\"seed\":\"x\""),
+            "payload.seed: is no whole number from 0 on");
+  EXPECT_EQ(refusal(sound, "\"hidden\":128", "\"hidden\":100").find("shape: "), 0U);
+  EXPECT_EQ(refusal(sound, "\"intermediate\":128", "\"intermediate\":192").find("shape: "), 0U);
+  EXPECT_EQ(refusal(sound, "\"again\":1", "\"again\":2").find("shape: "), 0U);
+  EXPECT_EQ(refusal(sound, "\"hidden\":128", "\"hidden\":18446744073709551615"),
+            "shape.hidden: is no number that a case may hold");
+  EXPECT_NE(refusal(sound, "\"again\":1", "\"again\":1,\"again\":1"), "read");
   EXPECT_NE(refusal(sound, "{", "["), "read");
 }
 

@@ -5,6 +5,9 @@
 #include <algorithm>
 #include <array>
 #include <nlohmann/json.hpp>
+#include <utility>
+
+#include "checkpoint/json.h"
 
 namespace slicecheck::properties {
 namespace {
@@ -72,28 +75,86 @@ Result<Enum> named(const std::string& text, int count) {
   return Reason(fmt::format("\"{}\" is no name that a case may hold", text));
 }
 
+// The members of a case by their paths. The first that is not there, or another thing, is the
+// reason; what is read behind it says nothing.
+class Members {
+ public:
+  explicit Members(const checkpoint::JsonValue& from) : from_(from) {}
+
+  const Reason& reason() const { return reason_; }
+
+  std::uint64_t number(std::string_view path) {
+    const checkpoint::JsonValue* value = at(path);
+    const std::uint64_t* number = value == nullptr ? nullptr : value->whole();
+    if (number == nullptr) wrong(path, "is no whole number from 0 on");
+    return number == nullptr ? 0 : *number;
+  }
+
+  std::int64_t whole(std::string_view path) {
+    const std::uint64_t read = number(path);
+    const bool fits = std::in_range<std::int64_t>(read);
+    if (!fits) wrong(path, "is no number that a case may hold");
+    return fits ? static_cast<std::int64_t>(read) : 0;
+  }
+
+  std::string text(std::string_view path) {
+    const checkpoint::JsonValue* value = at(path);
+    const std::string* text = value == nullptr ? nullptr : value->text();
+    if (text == nullptr) wrong(path, "is no text");
+    return text == nullptr ? std::string() : *text;
+  }
+
+  bool has(std::string_view path) const { return at(path) != nullptr; }
+
+  template <typename Enum>
+  Enum one_of(std::string_view path, int count) {
+    const Result<Enum> made = named<Enum>(text(path), count);
+    if (made.reason) wrong(path, made.reason.text());
+    return made.reason ? Enum() : *made;
+  }
+
+  void wrong(std::string_view path, std::string_view why) {
+    if (!reason_) reason_ = Reason(fmt::format("{}: {}", path, why));
+  }
+
+ private:
+  const checkpoint::JsonValue* at(std::string_view path) const {
+    const checkpoint::JsonValue* value = &from_;
+    while (value != nullptr && !path.empty()) {
+      const std::size_t end = std::min(path.find('.'), path.size());
+      value = value->find(path.substr(0, end));
+      path.remove_prefix(std::min(end + 1, path.size()));
+    }
+    return value;
+  }
+
+  const checkpoint::JsonValue& from_;
+  Reason reason_;
+};
+
 // A member that stands in a case only where it is not its enum's first.
 template <typename Enum>
-Reason take(const ordered_json& from, const char* member, int count, Enum& into) {
-  const Result<Enum> made = named<Enum>(from.value(member, std::string(name(Enum()))), count);
-  if (!made.reason) into = *made;
-  return made.reason;
+void take(Members& from, std::string_view member, int count, Enum& into) {
+  if (from.has(member)) into = from.one_of<Enum>(member, count);
 }
 
-Reason take_plant(const ordered_json& from, std::int64_t& plant) {
-  const std::string text = from.value("plant", std::string(plant_names[0]));
+void take_plant(Members& from, std::int64_t& plant) {
+  if (!from.has("plant")) return;
+  const std::string text = from.text("plant");
   const auto at = std::find(plant_names.begin(), plant_names.end(), text);
   if (at == plant_names.end()) {
-    return Reason(fmt::format("\"{}\" is no name that a case may hold", text));
+    from.wrong("plant", fmt::format("\"{}\" is no name that a case may hold", text));
+  } else {
+    plant = at - plant_names.begin();
   }
-  plant = at - plant_names.begin();
-  return {};
 }
 
-// What a reader can trust afterwards: every number positive and small enough to run.
+// What a reader can trust afterwards: a layer that can be cut as the laws cut it, small enough to
+// run, and a fault that has a place in it. What is not to be cut is made of such a layer by a law.
 Reason out_of_range(const Case& given) {
   const layout::Shape& shape = given.shape;
   constexpr std::int64_t most = 1 << 16;
+  constexpr std::int64_t elements_max = std::int64_t{1} << 26;
   for (const std::int64_t number :
        {shape.experts, shape.hidden, shape.intermediate, shape.tp, given.again}) {
     if (number < 1 || number > most) {
@@ -103,7 +164,10 @@ Reason out_of_range(const Case& given) {
   if (shape.tp > 64 || shape.experts % shape.tp != 0) {
     return Reason(fmt::format("{} experts over {} ranks cannot be run", shape.experts, shape.tp));
   }
-  if (shape.experts * shape.hidden * shape.intermediate > (std::int64_t{1} << 32)) {
+  layout::Shape finest = shape;
+  finest.tp = shape.tp * given.again;
+  if (Reason reason = layout::unsupported(finest)) return Reason("shape: " + reason.text());
+  if (shape.experts * shape.hidden * shape.intermediate > elements_max) {
     return Reason("the layer is larger than a case may be");
   }
   if (given.fault_rank < 0 || given.fault_rank >= shape.tp || given.fault_tensor < 0) {
@@ -115,31 +179,28 @@ Reason out_of_range(const Case& given) {
   return {};
 }
 
-Result<SavedCase> read(const ordered_json& from) {
-  if (from.at("format") != case_format) {
+Result<SavedCase> read(Members& from) {
+  if (from.text("format") != case_format) {
     return Reason(fmt::format("the format is not {}", case_format));
   }
   SavedCase saved;
-  saved.law = from.at("law");
+  saved.law = from.text("law");
   Case& given = saved.given;
-  const ordered_json& shape = from.at("shape");
-  given.shape = {shape.at("experts"), shape.at("hidden"), shape.at("intermediate"), shape.at("tp")};
-  const auto kind = named<layout::PayloadKind>(from.at("payload").at("kind"), 3);
-  if (kind.reason) return kind.reason;
-  given.payload = {*kind, from.at("payload").at("seed").get<std::uint64_t>(), 0};
-  given.again = from.at("again");
-  const auto fault = named<Fault>(from.at("fault").at("what"), fault_count);
-  if (fault.reason) return fault.reason;
-  given.fault = *fault;
-  given.fault_rank = from.at("fault").at("rank");
-  given.fault_tensor = from.at("fault").at("tensor");
-  given.fault_expert = from.at("fault").value("expert", std::int64_t{0});
-  Reason unnamed = take(from, "placement", placement_count, given.placement);
-  if (!unnamed) unnamed = take(from, "checkpoint", format_count, given.format);
-  if (!unnamed) unnamed = take(from, "routes", routes_count, given.routes);
-  if (!unnamed) unnamed = take(from, "scales", scales_count, given.scales);
-  if (!unnamed) unnamed = take_plant(from, given.plant);
-  if (unnamed) return unnamed;
+  given.shape = {from.whole("shape.experts"), from.whole("shape.hidden"),
+                 from.whole("shape.intermediate"), from.whole("shape.tp")};
+  given.payload = {from.one_of<layout::PayloadKind>("payload.kind", 3), from.number("payload.seed"),
+                   0};
+  given.again = from.whole("again");
+  given.fault = from.one_of<Fault>("fault.what", fault_count);
+  given.fault_rank = from.whole("fault.rank");
+  given.fault_tensor = from.whole("fault.tensor");
+  if (from.has("fault.expert")) given.fault_expert = from.whole("fault.expert");
+  take(from, "placement", placement_count, given.placement);
+  take(from, "checkpoint", format_count, given.format);
+  take(from, "routes", routes_count, given.routes);
+  take(from, "scales", scales_count, given.scales);
+  take_plant(from, given.plant);
+  if (from.reason()) return from.reason();
   if (Reason reason = out_of_range(given)) return reason;
   return saved;
 }
@@ -178,11 +239,10 @@ std::string json(const SavedCase& saved) {
 }
 
 Result<SavedCase> parsed(std::string_view text) {
-  try {  // the one boundary to the JSON library
-    return read(ordered_json::parse(text));
-  } catch (const nlohmann::json::exception& why) {
-    return Reason(why.what());
-  }
+  const Result<checkpoint::JsonValue> tree = checkpoint::json_of(text);
+  if (tree.reason) return tree.reason;
+  Members members(*tree);
+  return read(members);
 }
 
 std::string text(const Case& given) {

@@ -6,30 +6,59 @@
 #include <charconv>
 #include <cmath>
 #include <cstdlib>
+#include <limits>
 #include <map>
+#include <utility>
 
 #include "app/models.h"
 
 namespace slicecheck::app {
 namespace {
 
-// The library's ranges let NaN pass.
-std::string not_finite(const std::string& text) {
-  const bool finite = std::isfinite(std::strtod(text.c_str(), nullptr));
-  return finite ? std::string() : fmt::format("{} is not finite", text);
+// A finite number above 0. The library's own check lets NaN pass and shows 309 digits.
+std::string not_positive(const std::string& text) {
+  char* end = nullptr;
+  const double value = std::strtod(text.c_str(), &end);
+  const bool whole = !text.empty() && end == text.data() + text.size();
+  if (whole && std::isfinite(value) && value > 0) return {};
+  return fmt::format("\"{}\" is no finite number above 0", text);
 }
 
-// A seed in decimal. The library takes -1 and all beyond 2^64 for 2^64 - 1, and 010 for 8.
-std::string no_seed(std::string& text) {
-  std::uint64_t seed = 0;
-  const char* end = text.data() + text.size();
-  const auto [last, error] = std::from_chars(text.data(), end, seed);
-  if (error != std::errc() || last != end) {
-    return fmt::format("{} is no number from 0 to 2^64 - 1", text);
+// What an unset variable leaves of an option: nothing would be done, and it would look done.
+std::string empty(const std::string& text) { return text.empty() ? "it is empty" : std::string(); }
+
+// The option of a word like --law=, for which the library would take the word behind it.
+Reason empty_behind_equals(int argc, const char* const* argv) {
+  for (int i = 1; i < argc; ++i) {
+    const std::string_view word = argv[i];
+    if (word == "--") return {};
+    if (word.starts_with("--") && word.ends_with("=") && word.find('=') == word.size() - 1) {
+      return Reason(fmt::format("{}: it is empty", word.substr(0, word.size() - 1)));
+    }
   }
-  text = fmt::format("{}", seed);
   return {};
 }
+
+// A whole number in decimal. The library takes 010 for 8 and, unsigned, -1 for 2^64 - 1.
+template <typename Integer>
+CLI::Validator whole(Integer least, Integer most) {
+  const bool all = std::cmp_equal(most, std::numeric_limits<std::uint64_t>::max());
+  const std::string range =
+      all ? fmt::format("{} to 2^64 - 1", least) : fmt::format("{} to {}", least, most);
+  const auto no_number = [least, most, range](std::string& text) {
+    Integer value = 0;
+    const char* end = text.data() + text.size();
+    const auto [last, error] = std::from_chars(text.data(), end, value);
+    if (error != std::errc() || last != end || value < least || value > most) {
+      return fmt::format("\"{}\" is no whole number from {}", text, range);
+    }
+    text = fmt::format("{}", value);
+    return std::string();
+  };
+  return CLI::Validator(no_number, range);
+}
+
+CLI::Validator whole(int least, int most) { return whole(std::int64_t{least}, std::int64_t{most}); }
 
 // One of these words. The library's own transformers take the values' numbers too, and show them.
 template <typename T>
@@ -62,7 +91,7 @@ void add_common(CLI::App& command, Options& options) {
   command.add_option("--report", options.report, "where the JSON report goes")
       ->capture_default_str();
   command.add_option("--seed", options.seed, "of synthetic experts and random layouts")
-      ->transform(CLI::Validator(no_seed, ""))
+      ->transform(whole(std::uint64_t{0}, std::numeric_limits<std::uint64_t>::max()))
       ->capture_default_str();
   command.add_flag("--quiet", options.quiet, "print the verdict only");
 }
@@ -70,12 +99,10 @@ void add_common(CLI::App& command, Options& options) {
 void add_watch(CLI::App& command, Options& options) {
   command
       .add_option("--timeout", options.timeout, "seconds without progress after which a run ends")
-      ->check(CLI::PositiveNumber)
-      ->check(not_finite)
+      ->check(not_positive)
       ->capture_default_str();
   command.add_option("--deadline", options.deadline, "seconds for the whole run (default: none)")
-      ->check(CLI::PositiveNumber)
-      ->check(not_finite);
+      ->check(not_positive);
   command
       .add_option("--side-channel", options.side_channel,
                   "on or off: ranks talk over TCP when the transport is stuck (default: on)")
@@ -89,39 +116,38 @@ void add_launch(CLI::App& command, Options& options) {
       ->transform(word_of(transports));
   add_watch(command, options);
   command.add_option("--ranks", options.ranks, "ranks of transport local (default 4)")
-      ->check(CLI::Range(1, 64));
+      ->transform(whole(1, 64));
   command.add_flag("--share-gpu", options.share_gpu,
                    "transport nccl: ranks may share a GPU, over loopback (development)");
   command.add_option("--tp", options.tp, "ranks of a group (default: all)")
-      ->check(CLI::Range(1, 1 << 20));
+      ->transform(whole(1, 1 << 20));
 }
 
 void add_experts(CLI::App& command, Options& options) {
   ExpertOptions& experts = options.experts;
-  const CLI::Range width(1, 1 << 20);
+  const CLI::Validator width = whole(1, 1 << 20);
   command.add_option("--payload", experts.payload, "bytes, numeric or exact")
       ->check(CLI::IsMember({"bytes", "numeric", "exact"}));
-  command.add_option("--experts", experts.experts, "E (default 2n)")->check(width);
-  command.add_option("--hidden", experts.hidden, "H (default 640)")->check(width);
-  command.add_option("--intermediate", experts.intermediate, "I (default 192n)")->check(width);
+  command.add_option("--experts", experts.experts, "E (default 2n)")->transform(width);
+  command.add_option("--hidden", experts.hidden, "H (default 640)")->transform(width);
+  command.add_option("--intermediate", experts.intermediate, "I (default 192n)")->transform(width);
   command.add_option("--model", experts.model, "E, H and I of a known model")
       ->check(CLI::IsMember(model_names()));
-  command.add_option("--checkpoint", experts.checkpoint, "a checkpoint's folder");
-  command.add_option("--layer", experts.layer, "which layer of the checkpoint");
+  command.add_option("--checkpoint", experts.checkpoint, "a checkpoint's folder")->check(empty);
+  command.add_option("--layer", experts.layer, "which layer of the checkpoint")->check(empty);
 }
 
 void add_rel_l2_max(CLI::App& command, Options& options) {
   command.add_option("--rel-l2-max", options.probe.rel_l2_max, "in place of 3 floors")
-      ->check(CLI::PositiveNumber)
-      ->check(not_finite);
+      ->check(not_positive);
 }
 
 void add_probe(CLI::App& command, Options& options) {
   command.add_option("--probe", options.probe.choice, "random, exact, both or none")
       ->transform(word_of(probe_choices));
   command.add_option("--tokens", options.probe.tokens, "T of the probe")
-      ->check(CLI::Range(1, 1 << 16));
-  command.add_option("--top-k", options.probe.top_k, "K of the probe")->check(CLI::Range(1, 1024));
+      ->transform(whole(1, 1 << 16));
+  command.add_option("--top-k", options.probe.top_k, "K of the probe")->transform(whole(1, 1024));
   add_rel_l2_max(command, options);
 }
 
@@ -135,11 +161,11 @@ void add_reshard(CLI::App& app, Options& options) {
   command.add_option("--engine", options.engine, "reference, collective or a name")
       ->capture_default_str();
   command.add_option("--repeat", options.repeat, "rounds, each with the next seed")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
+      ->transform(whole(std::int64_t{1}, std::int64_t{1} << 40));
   command.add_option("--seconds", options.seconds, "rounds for so long, each with the next seed")
-      ->check(CLI::PositiveNumber)
-      ->check(not_finite);
-  command.add_option("--dump", options.dump, "write stock and tp here (absent or empty folder)");
+      ->check(not_positive);
+  command.add_option("--dump", options.dump, "write stock and tp here (absent or empty folder)")
+      ->check(empty);
 }
 
 void add_bench(CLI::App& app, Options& options) {
@@ -162,10 +188,13 @@ void add_verify(CLI::App& app, Options& options) {
       ->transform(word_of(host_transports));
   add_watch(command, options);
   command.add_option("--ranks", options.ranks, "ranks of transport local (default 1)")
-      ->check(CLI::Range(1, 64));
-  command.add_option("--checkpoint", options.experts.checkpoint, "what the experts must be");
-  command.add_option("--layer", options.experts.layer,
-                     "which layer of the checkpoint (default: the manifest's)");
+      ->transform(whole(1, 64));
+  command.add_option("--checkpoint", options.experts.checkpoint, "what the experts must be")
+      ->check(empty);
+  command
+      .add_option("--layer", options.experts.layer,
+                  "which layer of the checkpoint (default: the manifest's)")
+      ->check(empty);
   add_rel_l2_max(command, options);
 }
 
@@ -175,8 +204,9 @@ void add_audit(CLI::App& app, Options& options) {
   add_common(command, options);
   add_launch(command, options);
   command.add_option("CKPT", options.paths, "a checkpoint's folder")->required()->expected(1);
-  command.add_option("--layer", options.experts.layer,
-                     "a layer, or a range as 3-60 (default: all)");
+  command
+      .add_option("--layer", options.experts.layer, "a layer, or a range as 3-60 (default: all)")
+      ->check(empty);
 }
 
 void add_mutants(CLI::App& app, Options& options) {
@@ -193,8 +223,10 @@ void add_mutants(CLI::App& app, Options& options) {
 void add_report(CLI::App& app, Options& options) {
   CLI::App& command = *app.add_subcommand("report", "a report as a table");
   command.add_option("REPORT", options.paths, "a slicecheck-report/1 file");
-  command.add_option("--from-journals", options.journals,
-                     "merge what a run that died left in this folder, into --report");
+  command
+      .add_option("--from-journals", options.journals,
+                  "merge what a run that died left in this folder, into --report")
+      ->check(empty);
   command.add_option("--report", options.report, "where the merged report goes")
       ->capture_default_str();
   command.add_flag("--exit-code", options.exit_code, "end with the report's own exit code");
@@ -209,13 +241,11 @@ void add_properties(CLI::App& app, Options& options) {
   command.add_option("--level", options.level, "smoke, ci, full or soak")
       ->transform(word_of(levels));
   command.add_option("--cases", asked.cases, "random cases of each law (default: by level)")
-      ->check(CLI::Range(std::int64_t{1}, std::int64_t{1} << 40));
-  command.add_option("--seconds", asked.seconds, "end after about as long")
-      ->check(CLI::PositiveNumber)
-      ->check(not_finite);
-  command.add_option("--law", asked.law, "one law, or the laws of a suite");
+      ->transform(whole(std::int64_t{1}, std::int64_t{1} << 40));
+  command.add_option("--seconds", asked.seconds, "end after about as long")->check(not_positive);
+  command.add_option("--law", asked.law, "one law, or the laws of a suite")->check(empty);
   command.add_option("--ranks-up-to", asked.ranks_up_to, "ranks of a case (default: the launch's)")
-      ->check(CLI::Range(2, 64));
+      ->transform(whole(2, 64));
 }
 
 void add_replay(CLI::App& app, Options& options) {
@@ -278,6 +308,7 @@ std::string one_line(std::string text) {
 }  // namespace
 
 Result<Options> parsed(int argc, const char* const* argv) {
+  if (Reason reason = empty_behind_equals(argc, argv)) return reason;
   Options options;
   CLI::App app("Proves that resharded NVFP4 experts are the bytes they must be.", "slicecheck");
   app.set_version_flag("--version", "slicecheck " SLICECHECK_VERSION);

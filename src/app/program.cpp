@@ -138,25 +138,30 @@ report::Report gathered(group::Group& world, const report::Report& mine) {
   return report::merged(parts);
 }
 
-/// Writes the report and prints it; why the one or the other could not be done. Rank 0 only.
+/// Writes the report and prints it; why the one or the other could not be done. Rank 0 only. What
+/// nobody could read has ended with an error, and the report says so too.
 Reason published(report::Report whole, const Options& options) {
-  Reason reason = report::write(whole, options.report);
-  if (reason) whole.verdict = report::Verdict::error;
+  const Reason unwritten = report::write(whole, options.report);
+  if (unwritten) whole.verdict = report::Verdict::error;
   const std::string line = fmt::format("verdict: {}\n", report::name(whole.verdict));
   std::string text = line;
   if (!options.quiet) {
     const std::string table = report::table(whole);
-    const std::string place = reason ? "" : fmt::format("report: {}\n", options.report);
+    const std::string place = unwritten ? "" : fmt::format("report: {}\n", options.report);
     text = table.substr(0, table.size() - line.size()) + place + line;
   }
-  Reason unprinted = printed(text);
-  return reason ? reason : unprinted;
+  const Reason unprinted = printed(text);
+  if (unwritten || !unprinted) return unwritten;
+  whole.verdict = report::Verdict::error;
+  const Reason again = report::write(whole, options.report);
+  return again ? again : unprinted;
 }
 
 /// A stream that is closed must not become the report's file, nor may a reader that has gone end
 /// the program unheard: what is written to standard output then fails, and is told.
 void guard_streams() {
   std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is one that cannot be written
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     // Opened in order, it takes the lowest number: the stream's own.
     const int mode = stream == STDERR_FILENO ? O_WRONLY : O_RDONLY;
@@ -170,9 +175,9 @@ int finished(group::Group& world, const Options& options, report::Report mine, W
   report::Report whole = gathered(world, mine);
   Reason reason;
   if (world.rank() == 0) {
-    for (const std::string& line : error_lines(whole)) fmt::print(stderr, "slicecheck: {}\n", line);
+    for (const std::string& line : error_lines(whole)) complain(line);
     watch.publish([&] { reason = published(whole, options); });
-    if (reason) fmt::print(stderr, "slicecheck: {}\n", reason.text());
+    if (reason) complain(reason.text());
   }
   const bool unwritten = static_cast<bool>(group::agree(world, reason));
   return report::exit_code(unwritten ? report::Verdict::error : whole.verdict);
@@ -258,7 +263,7 @@ int run_rank(group::Group& world, const Place& place, const CommandLine& line,
     group::refuse_together(world, launched ? group::forgiving() : Reason(), "usage");
     Reason reason = world.rank() == 0 ? report::unwritable(known.report) : Reason();
     if (group::agree(world, reason)) {
-      if (reason) fmt::print(stderr, "slicecheck: {}\n", reason.text());
+      if (reason) complain(reason.text());
       return report::exit_code(report::Verdict::error);
     }
     const bool whole = known.tp == 0 || known.command == "audit";
@@ -377,7 +382,7 @@ int run(int argc, const char* const* argv, const Parts& parts) {
   }
   const Result<int> code = run_as_processes(known, line);
   if (!code.reason) return *code;
-  fmt::print(stderr, "slicecheck: {}\n", code.reason.text());
+  complain(code.reason.text());
   return report::exit_code(report::Verdict::refused);
 }
 

@@ -2,13 +2,13 @@
 
 #include <algorithm>
 #include <cstdio>
-#include <fstream>
-#include <iterator>
 #include <limits>
 
 #include "app/case_keeper.h"
 #include "app/command.h"
 #include "app/subject.h"
+#include "checkpoint/file.h"
+#include "checkpoint/in_quotes.h"
 #include "group/agree.h"
 #include "properties/corpus.h"
 #include "properties/run/run.h"
@@ -142,20 +142,16 @@ report::Report part_of(const Context& context) {
   return mine;
 }
 
-Result<std::string> contents(const std::string& path) {
-  std::ifstream file(path);
-  std::string text{std::istreambuf_iterator<char>(file), {}};
-  if (!file.is_open() || file.bad()) return Reason(fmt::format("{} cannot be read", path));
-  return text;
-}
+constexpr std::int64_t case_bytes_max = std::int64_t{1} << 20;
 
 Result<properties::SavedCase> read(const std::string& path) {
-  const Result<std::string> text = contents(path);
+  const Result<std::string> text = checkpoint::text_of(path, case_bytes_max);
   if (text.reason) return text.reason;
   Result<properties::SavedCase> saved = properties::parsed(*text);
-  if (saved.reason) return Reason(fmt::format("{}: {}", path, saved.reason.text()));
+  const std::string name = checkpoint::shown(path);
+  if (saved.reason) return Reason(fmt::format("{}: {}", name, saved.reason.text()));
   if (!properties::law_named(saved->law)) {
-    return Reason(fmt::format("{}: law: no law is named \"{}\"", path, saved->law));
+    return Reason(fmt::format("{}: law: no law is named \"{}\"", name, saved->law));
   }
   return saved;
 }

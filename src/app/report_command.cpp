@@ -14,7 +14,7 @@ namespace {
 constexpr std::int64_t report_bytes_max = std::int64_t{256} << 20;
 
 int unusable(const std::string& why) {
-  fmt::print(stderr, "slicecheck: {}\n", why);
+  complain(why);
   return report::exit_code(report::Verdict::unusable);
 }
 
@@ -22,7 +22,7 @@ int journals_command(const Options& options) {
   const Result<report::Report> whole = from_journals(options.journals);
   const Reason reason = whole.reason ? whole.reason : report::write(*whole, options.report);
   if (reason) {
-    fmt::print(stderr, "slicecheck: {}\n", reason.text());
+    complain(reason.text());
     return report::exit_code(whole.reason ? report::Verdict::unusable : report::Verdict::error);
   }
   return said(report::table(*whole), options.exit_code ? report::exit_code(whole->verdict) : 0);
@@ -38,9 +38,8 @@ int report_command(const Options& options) {
     const Result<std::string> text = checkpoint::text_of(path, report_bytes_max);
     if (text.reason) return unusable(text.reason.text());
     const Result<report::Report> read = report::parsed(*text);
-    if (read.reason) {
-      return unusable(fmt::format("{}: {}", checkpoint::shown(path), read.reason.text()));
-    }
+    const Reason wrong = read.reason ? read.reason : report::contradictory(*read);
+    if (wrong) return unusable(fmt::format("{}: {}", checkpoint::shown(path), wrong.text()));
     tables += report::table(*read);
     worst = report::worst(worst, read->verdict);
   }

@@ -7,6 +7,8 @@
 #include <cstdio>
 #include <fstream>
 
+#include "app/verdicts.h"
+
 namespace slicecheck::app {
 namespace {
 
@@ -96,8 +98,7 @@ report::Report soak(Context& context, CommandBody body) {
     if (context.world.least(passed ? 1 : 0) == 0) {
       ++differing;
       if (context.world.rank() == 0) {
-        fmt::print(stderr, "slicecheck: round {} with seed {} does not pass\n", round,
-                   options.seed);
+        complain(fmt::format("round {} with seed {} does not pass", round, options.seed));
       }
     }
     if (round > 0) part.ranks.clear();

@@ -8,6 +8,7 @@
 #include <cstdlib>
 #include <string_view>
 
+#include "base/printable.h"
 #include "group/nccl/nccl_group.h"
 #include "memory/cuda/device.h"
 
@@ -97,6 +98,11 @@ std::vector<std::string> error_lines(const report::Report& report) {
   return {};
 }
 
+void complain(std::string_view line) {
+  const std::string text = fmt::format("slicecheck: {}\n", printable(line));
+  std::fputs(text.c_str(), stderr);
+}
+
 Reason printed(const std::string& text) {
   std::fputs(text.c_str(), stdout);
   const bool taken = std::fflush(stdout) == 0 && std::ferror(stdout) == 0;
@@ -106,7 +112,7 @@ Reason printed(const std::string& text) {
 int said(const std::string& text, int code) {
   const Reason reason = printed(text);
   if (!reason) return code;
-  fmt::print(stderr, "slicecheck: {}\n", reason.text());
+  complain(reason.text());
   return report::exit_code(report::Verdict::error);
 }
 

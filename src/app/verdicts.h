@@ -29,6 +29,10 @@ report::Fields versions(const Place& place);
 /// The environment by allow-list.
 report::Fields environment();
 
+/// One line on standard error, the program's name before it. Whatever file or option is in it, it
+/// stays one line and harmless; that nobody takes it is no reason to end.
+void complain(std::string_view line);
+
 /// Why standard output does not take this text, or nothing.
 Reason printed(const std::string& text);
 

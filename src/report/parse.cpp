@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
+#include <algorithm>
 #include <functional>
+#include <initializer_list>
 #include <limits>
 #include <nlohmann/json.hpp>
 #include <set>
@@ -49,6 +51,35 @@ Integer whole(const Json& object, const char* key) {
   return whole<Integer>(object.at(key));
 }
 
+template <typename Integer>
+Integer natural(const Json& value) {
+  const auto number = whole<Integer>(value);
+  return number >= 0 ? number : static_cast<Integer>(refused(value).size());
+}
+
+template <typename Integer>
+Integer natural(const Json& object, const char* key) {
+  return natural<Integer>(object.at(key));
+}
+
+// A member that the schema does not have here may say anything.
+void only(const Json& object, std::initializer_list<std::string_view> keys) {
+  for (const auto& [key, value] : object.items()) {
+    if (std::find(keys.begin(), keys.end(), key) == keys.end()) refused(value);
+  }
+}
+
+// A text of these characters, and of one at least.
+std::string word_of(const Json& value, std::string_view characters) {
+  const std::string& text = value.get_ref<const std::string&>();
+  const bool fits = !text.empty() && text.find_first_not_of(characters) == std::string::npos;
+  return fits ? text : refused(value).dump();
+}
+
+constexpr std::string_view cause_characters = "abcdefghijklmnopqrstuvwxyz0123456789-";
+constexpr std::string_view id_characters =
+    "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_/.-";
+
 const Json::object_t& object_of(const Json& value) {
   return value.get_ref<const Json::object_t&>();
 }
@@ -62,7 +93,7 @@ std::vector<std::string> texts(const Json& value) {
 template <typename Integer>
 std::vector<Integer> wholes(const Json& value) {
   std::vector<Integer> made;
-  for (const Json& one : array_of(value)) made.push_back(whole<Integer>(one));
+  for (const Json& one : array_of(value)) made.push_back(natural<Integer>(one));
   return made;
 }
 
@@ -100,33 +131,38 @@ Severity severity_of(const Json& value) {
 }
 
 Check check_of(const Json& from) {
-  return {from.at("id"),
-          whole<int>(from, "group"),
-          whole<std::int64_t>(from, "layer"),
-          word<Status>(from, "status", 5),
-          whole<std::int64_t>(from, "compared"),
-          whole<std::int64_t>(from, "differing"),
-          from.at("text"),
-          fields_of(from.at("figures"))};
+  Check made{word_of(from.at("id"), id_characters),
+             natural<int>(from, "group"),
+             natural<std::int64_t>(from, "layer"),
+             word<Status>(from, "status", 5),
+             natural<std::int64_t>(from, "compared"),
+             natural<std::int64_t>(from, "differing"),
+             from.at("text"),
+             fields_of(from.at("figures"))};
+  only(from, {"id", "group", "layer", "status", "compared", "differing", "text", "figures"});
+  return made;
 }
 
 Logical logical_of(const Json& from) {
   Logical made{from.at("projection"),
-               whole<std::int64_t>(from, "expert"),
-               whole<std::int64_t>(from, "row"),
-               whole<std::int64_t>(from, "column"),
+               natural<std::int64_t>(from, "expert"),
+               natural<std::int64_t>(from, "row"),
+               natural<std::int64_t>(from, "column"),
                {}};
   if (from.contains("seed")) made.seed = whole<std::uint64_t>(from, "seed");
+  only(from, {"projection", "expert", "row", "column", "seed"});
   return made;
 }
 
 First first_of(const Json& from) {
-  First made{whole<int>(from, "rank"),
+  only(from,
+       {"rank", "tensor", "expert", "row", "byte", "offset", "want", "got", "logical", "origin"});
+  First made{natural<int>(from, "rank"),
              from.at("tensor"),
-             whole<std::int64_t>(from, "expert"),
-             whole<std::int64_t>(from, "row"),
-             whole<std::int64_t>(from, "byte"),
-             whole<std::int64_t>(from, "offset"),
+             natural<std::int64_t>(from, "expert"),
+             natural<std::int64_t>(from, "row"),
+             natural<std::int64_t>(from, "byte"),
+             natural<std::int64_t>(from, "offset"),
              from.at("want"),
              from.at("got"),
              std::nullopt,
@@ -142,46 +178,49 @@ First first_of(const Json& from) {
 
 Finding finding_of(const Json& from) {
   Finding made;
-  made.cause = from.at("cause");
+  made.cause = word_of(from.at("cause"), cause_characters);
   made.severity = severity_of(from.at("severity"));
   made.side = word<Side>(from, "side", 5);
   made.text = from.at("text");
   made.tensors = texts(from.at("tensors"));
   made.ranks = wholes<int>(from.at("ranks"));
   made.experts = wholes<std::int64_t>(from.at("experts"));
-  made.layer = whole<std::int64_t>(from, "layer");
-  made.group = whole<int>(from, "group");
+  made.layer = natural<std::int64_t>(from, "layer");
+  made.group = natural<int>(from, "group");
   made.explained = real(from.at("explained"));
   made.also_possible = texts(from.at("also_possible"));
   if (from.contains("first")) made.first = first_of(from.at("first"));
+  only(from, {"cause", "severity", "side", "text", "tensors", "ranks", "experts", "layer", "group",
+              "explained", "also_possible", "first"});
   return made;
 }
 
 Probe probe_of(const Json& from) {
   Probe made{from.at("kind"),
-             whole<int>(from, "group"),
+             natural<int>(from, "group"),
              real(from.at("rel_l2")),
              real(from.at("floor")),
              real(from.at("bound")),
              std::nullopt,
              std::nullopt};
   if (const Json& route = from.at("worst_route"); !object_of(route).empty()) {
-    made.worst_route = {whole<std::int64_t>(route, "token"), whole<std::int64_t>(route, "k"),
-                        whole<std::int64_t>(route, "expert"), real(route.at("rel_l2"))};
+    made.worst_route = {natural<std::int64_t>(route, "token"), natural<std::int64_t>(route, "k"),
+                        natural<std::int64_t>(route, "expert"), real(route.at("rel_l2"))};
   }
   if (const Json& expert = from.at("worst_expert"); !object_of(expert).empty()) {
-    made.worst_expert = {whole<std::int64_t>(expert, "expert"), real(expert.at("rel_l2")),
+    made.worst_expert = {natural<std::int64_t>(expert, "expert"), real(expert.at("rel_l2")),
                          real(expert.at("bound"))};
   }
+  only(from, {"kind", "group", "rel_l2", "floor", "bound", "worst_route", "worst_expert"});
   return made;
 }
 
 RankEntry rank_of(const Json& from) {
-  RankEntry made{whole<int>(from, "rank"),
-                 whole<int>(from, "group"),
+  RankEntry made{natural<int>(from, "rank"),
+                 natural<int>(from, "group"),
                  from.at("host"),
                  from.at("device"),
-                 whole<std::int64_t>(from, "first_expert"),
+                 natural<std::int64_t>(from, "first_expert"),
                  {}};
   for (const auto& [key, value] : object_of(from)) {
     const bool fixed = key == "rank" || key == "group" || key == "host" || key == "device" ||
@@ -199,6 +238,7 @@ Run run_of(const Json& from) {
   for (const Json& timing : array_of(from.at("timings"))) {
     made.timings.emplace_back(timing.at("phase"), real(timing.at("seconds")));
   }
+  only(from, {"versions", "seconds", "timings", "environment"});
   return made;
 }
 
@@ -213,6 +253,8 @@ Report report_of(const Json& from) {
   for (const Json& probe : array_of(from.at("probes"))) made.probes.push_back(probe_of(probe));
   for (const Json& rank : array_of(from.at("ranks"))) made.ranks.push_back(rank_of(rank));
   made.run = run_of(from.at("run"));
+  only(from, {"schema", "command", "verdict", "exit_code", "case", "checks", "findings", "probes",
+              "ranks", "run"});
   return made;
 }
 

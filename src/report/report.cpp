@@ -2,6 +2,7 @@
 
 #include <fcntl.h>
 #include <fmt/format.h>
+#include <poll.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -48,11 +49,25 @@ Reason unwritable(const std::string& path, int error) {
   return Reason(fmt::format("report {} cannot be written: {}", path, std::strerror(error)));
 }
 
+constexpr int reader_wait_ms = 10000;
+
+// Waits for a reader that lags; ETIMEDOUT when it has stopped.
+int ready_to_write(int file) {
+  struct ::pollfd waiting {
+    file, POLLOUT, 0
+  };
+  return ::poll(&waiting, 1, reader_wait_ms) == 0 ? ETIMEDOUT : 0;
+}
+
 // Zero, or the error number of the first call that failed.
 int write_all(int file, std::string_view text, Until until) {
   while (!text.empty()) {
     const ssize_t written = ::write(file, text.data(), text.size());
     if (written < 0 && errno == EINTR) continue;
+    if (written < 0 && errno == EAGAIN) {
+      if (const int error = ready_to_write(file)) return error;
+      continue;
+    }
     if (written < 0) return errno;
     text.remove_prefix(static_cast<std::size_t>(written));
   }
@@ -93,13 +108,22 @@ Verdict verdict_of(const Report& report) {
   return verdict;
 }
 
+Reason contradictory(const Report& report) {
+  const Verdict said = verdict_of(report);
+  const bool nothing_passed = report.verdict == Verdict::passed && said == Verdict::not_run;
+  if (worst(report.verdict, said) == report.verdict && !nothing_passed) return {};
+  return Reason(fmt::format("verdict: is {}, but the checks and findings say {}",
+                            name(report.verdict), name(said)));
+}
+
 Reason write(const Report& report, const std::string& path, Until until) {
   struct ::stat old {};
   const bool in_place = ::stat(path.c_str(), &old) == 0 && !S_ISREG(old.st_mode);
   // Of this thread alone: ranks may be threads, and more than one may be the last to speak.
   const std::string temporary = in_place ? path : fmt::format("{}.{}.part", path, ::gettid());
   const int creation = in_place ? 0 : O_CREAT | O_TRUNC;
-  const int file = ::open(temporary.c_str(), O_WRONLY | O_CLOEXEC | creation, 0644);
+  // A pipe that nobody reads is none to wait for.
+  const int file = ::open(temporary.c_str(), O_WRONLY | O_CLOEXEC | O_NONBLOCK | creation, 0644);
   if (file < 0) return unwritable(path, errno);
   int error = write_all(file, json(report), until);
   if (::close(file) != 0 && error == 0) error = errno;
@@ -113,13 +137,11 @@ Reason unwritable(const std::string& path) {
   if (path.empty()) return unwritable(path, ENOENT);
   const std::string folder = parent(path);
   if (::access(folder.c_str(), W_OK | X_OK) != 0) return unwritable(path, errno);
-  if (::access(path.c_str(), F_OK) == 0 && ::access(path.c_str(), W_OK) != 0) {
-    return unwritable(path, errno);
-  }
-  const int folder_probe = ::open(path.c_str(), O_WRONLY | O_CLOEXEC);
-  if (folder_probe < 0 && errno == EISDIR) return unwritable(path, EISDIR);
-  if (folder_probe >= 0) ::close(folder_probe);
-  return {};
+  struct ::stat old {};
+  if (::stat(path.c_str(), &old) != 0) return {};
+  if (S_ISDIR(old.st_mode)) return unwritable(path, EISDIR);
+  // It is not opened: the reader of a pipe would take that for all that comes.
+  return ::access(path.c_str(), W_OK) == 0 ? Reason() : unwritable(path, errno);
 }
 
 }  // namespace slicecheck::report

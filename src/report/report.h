@@ -156,6 +156,10 @@ struct Report {
 /// A refusal, a hang or an error is for the caller to add with worst().
 Verdict verdict_of(const Report& report);
 
+/// Why a report's verdict is not what its checks and findings say, or nothing. A verdict may be
+/// worse than they are, and never better; passed needs a check that passed.
+Reason contradictory(const Report& report);
+
 /// One report of what ranks found apart: checks of one id, group and layer summed up, the worst
 /// status kept; findings that differ in their ranks alone made one, with the lowest rank's place.
 Report merged(const std::vector<Report>& parts);
@@ -166,7 +170,8 @@ void append(Report& to, Report from);
 /// The report as JSON text, two spaces of indent, a newline at its end.
 std::string json(const Report& report);
 
-/// The report that `text` holds. Refuses what is not slicecheck-report/1.
+/// The report that `text` holds. Refuses what is not slicecheck-report/1. A rank's part is one too:
+/// its verdict may be still to come (contradictory() says so of a whole report).
 Result<Report> parsed(std::string_view text);
 
 /// How long a report is written: until it is on the disk, or until the system has it, which a dying

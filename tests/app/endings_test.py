@@ -4,6 +4,7 @@ call of a phase on a rank, over mpirun and over threads; and what its streams an
 import concurrent.futures
 import functools
 import glob
+import json
 import os
 import pathlib
 import random
@@ -268,8 +269,54 @@ class Streams(program.ProgramTest):
     def test_output_that_nobody_takes_ends_with_5(self):
         run = f"{program.PROGRAM} reshard --ranks 2 --report r.json"
         for line in (f"{run} >&-", f"{run} >/dev/full", f"{program.PROGRAM} --help >/dev/full"):
-            told = self.shell(line, report="r.json")
+            report = self.folder / "r.json"
+            report.unlink(missing_ok=True)
+            told = self.shell(line, report="r.json" if "--help" not in line else "none")
             self.assertIn("standard output cannot be written", told)
+            if report.exists():
+                made = json.loads(report.read_text(encoding="utf-8"))
+                self.assertEqual((made["verdict"], made["exit_code"]), ("error", 5))
+
+    def test_streams_that_nobody_takes_crash_nothing(self):
+        for line, code in (
+            ("--help >/dev/full 2>/dev/full", 5),
+            ("--version >&- 2>&-", 5),
+            ("audit nope --report r.json 2>/dev/full", 2),
+            ("reshard --ranks 2 --report pipe --timeout 5", 5),
+            ("reshard --nope --report pipe", 5),
+        ):
+            with self.subTest(line=line):
+                pipe = self.folder / "pipe"
+                if not pipe.exists():
+                    os.mkfifo(pipe)
+                process = subprocess.run(
+                    ["sh", "-c", f"{program.PROGRAM} {line}"],
+                    capture_output=True,
+                    timeout=program.TIME_LIMIT,
+                    check=False,
+                    cwd=self.folder,
+                )
+                self.assertEqual(process.returncode, code, process.stderr)
+
+    def test_a_pipe_that_is_read_gets_the_report(self):
+        os.mkfifo(self.folder / "pipe")
+        line = f"cat pipe > got & {program.PROGRAM} reshard --ranks 2 --report pipe; c=$?; wait; exit $c"
+        process = subprocess.run(
+            ["sh", "-c", line],
+            capture_output=True,
+            timeout=program.TIME_LIMIT,
+            check=False,
+            cwd=self.folder,
+        )
+        self.assertEqual(process.returncode, 0, process.stderr)
+        made = json.loads((self.folder / "got").read_text(encoding="utf-8"))
+        self.assertEqual(made["verdict"], "passed")
+
+    def test_a_file_that_may_not_grow_ends_with_5(self):
+        for blocks, what, left in ((1, "", "none"), (20, "--dump dump", "r.json")):
+            line = f"{program.PROGRAM} reshard --ranks 2 --quiet --report r.json {what}"
+            told = self.shell(f"ulimit -f {blocks}; exec {line}", report=left)
+            self.assertIn("cannot be written", told)
 
     def test_a_report_that_no_disk_takes_ends_with_5(self):
         run = f"{program.PROGRAM} reshard --ranks 2 --quiet"

@@ -319,6 +319,73 @@ class Hostile(program.ProgramTest):
         ended = self.local(2, "reshard", "--checkpoint", str(folder), "--layer", "1")
         self.assert_passed(ended)
 
+    def test_what_is_no_case(self):
+        sound = json.loads((program.ROOT / "golden/corpus/reshard-two-m-tiles.json").read_text())
+        shape = sound["shape"]
+
+        def case(**members):
+            return lambda path: path.write_text(json.dumps({**sound, **members}), encoding="utf-8")
+
+        def instead(make):
+            def change(path):
+                path.touch()
+                make(path)
+
+            return change
+
+        for number, (make, word) in enumerate(
+            (
+                (case(shape={**shape, "hidden": 100}), "shape: "),
+                (case(shape={**shape, "hidden": 1}), "shape: "),
+                (case(shape={**shape, "intermediate": 100}), "shape: "),
+                (case(shape={**shape, "tp": 1}), "shape: "),
+                (case(shape={**shape, "experts": 1 << 40}), "is not in [1, 65536]"),
+                (case(shape={**shape, "hidden": 65536, "intermediate": 65536}), "larger than"),
+                (case(shape=[]), "shape.experts: is no whole number"),
+                (case(again="1"), "again: is no whole number"),
+                (case(law="No.such_law"), "law: no law is named"),
+                (lambda path: path.write_text('{"again": 1, "again": 1}'), "'again' stands twice"),
+                (lambda path: path.write_bytes(b"\xff\n"), "not JSON"),
+                (lambda path: path.write_text("[" * 100000), "nests deeper"),
+                (lambda path: path.write_bytes(b" " * ((1 << 20) + 1)), "expected at most 1048576"),
+                (instead(folder_instead), "is a folder, expected a file"),
+                (instead(pipe_instead), "is a pipe, expected a file"),
+            )
+        ):
+            with self.subTest(word=word, number=number):
+                path = self.folder / f"case{number}"
+                make(path)
+                self.assert_unusable(self.local(2, "replay", str(path)), path.name, [word])
+        path = self.folder / "two\nlines"
+        self.assert_unusable(self.local(2, "replay", str(path)), "two\\x0alines", ["opened"])
+
+    def test_a_report_that_contradicts_itself_has_no_exit_code(self):
+        ended = self.local(2, "reshard", "--probe", "none")
+        made = ended.report
+        path = self.folder / "edited.json"
+        first, *others = made["checks"]
+        finding = {"cause": "unexplained", "severity": "error", "side": "tp", "text": "x"}
+        finding |= {"tensors": [], "ranks": [], "experts": [], "layer": 0, "group": 0}
+        finding |= {"explained": 1.0, "also_possible": []}
+        for members, word in (
+            ({"checks": [{**first, "status": "failed"}, *others]}, "verdict: is passed, but"),
+            ({"findings": [finding]}, "verdict: is passed, but the checks and findings say failed"),
+            ({"checks": []}, "say not-run"),
+            ({"checks": [{**first, "status": "skipped"}]}, "say not-run"),
+            ({"checks": [{**first, "id": "control.x", "status": "failed"}]}, "say inconclusive"),
+            ({"checks": [{**first, "compared": -1}]}, "/checks/0/compared: is not what"),
+            ({"checks": [{**first, "id": "A B\n"}]}, "/checks/0/id: is not what"),
+            ({"more": 1}, "/more: is not what"),
+        ):
+            with self.subTest(word=word):
+                path.write_text(json.dumps({**made, **members}), encoding="utf-8")
+                told = program.launch(
+                    [program.PROGRAM, "report", "--exit-code", str(path)], self.folder / "none"
+                )
+                self.assertEqual(told.code, 2, told.stdout + told.stderr)
+                (line,) = told.stderr.splitlines()
+                self.assertIn(f"edited.json: {word}" if word[0] in "/v" else word, line)
+
     def test_what_is_no_report(self):
         path = self.folder / "old\nreport.json"
         made = json.loads((program.ROOT / "tests/report/example.json").read_text("utf-8"))

@@ -74,6 +74,41 @@ class Refusals(program.ProgramTest):
                 (found,) = ended.report["findings"]
                 self.assertEqual((found["side"], found["ranks"]), ("machine", [odd]))
 
+    def test_an_option_that_is_empty_or_no_number_is_a_usage_error(self):
+        def told(option):
+            number = f'{option}: "" is no '
+            return (
+                number
+                if option in ("--experts", "--seed", "--timeout")
+                else f"{option}: it is empty"
+            )
+
+        for command, option, values in (
+            ("reshard", "--checkpoint", [""]),
+            ("reshard", "--dump", [""]),
+            ("audit", "--layer", [""]),
+            ("verify", "--checkpoint", [""]),
+            ("properties", "--law", [""]),
+            ("reshard", "--experts", ["", "0", "0x8", " 8", "8.0", "1e3", "9" * 30]),
+            ("reshard", "--seed", ["", "-1", "0x1", str(2**64)]),
+            ("reshard", "--timeout", ["", "0", "-1", "nan", "inf", "1e400", "3s"]),
+            ("reshard", "--repeat", ["0", "-1", str(2**63)]),
+        ):
+            for value in values:
+                with self.subTest(option=option, value=value):
+                    paths = ["x"] if command in ("audit", "verify") else []
+                    ended = self.local(2, command, *paths, f"{option}={value}")
+                    self.assert_ended(ended, 2, "unusable")
+                    (line,) = ended.own_lines()
+                    self.assertIn(f"usage: {option}: ", line)
+                    self.assertLess(len(line), 120)
+                    if value == "":
+                        ended = self.local(2, command, *paths, option, value)
+                        self.assert_ended(ended, 2, "unusable")
+                        self.assertIn(f"usage: {told(option)}", ended.own_lines()[0])
+        ended = self.local(2, "reshard", "--probe", "none", "--experts", "010")
+        self.assertEqual(ended.report["case"]["experts"], 10)
+
     def test_ranks_in_one_process_are_not_launched_many_times(self):
         ended = self.mpi(2, "reshard", "--transport", "local", "--ranks", "2")
         self.assert_ended(ended, 2, "unusable")
@@ -111,7 +146,7 @@ class Refusals(program.ProgramTest):
                 self.assertTrue(
                     ended.own_lines()[0].startswith("slicecheck: usage: "), ended.stderr
                 )
-                self.assertLessEqual(len(ended.own_lines()[0]), 100)
+                self.assertLessEqual(len(ended.own_lines()[0]), 110)
         ended = self.mpi(4, "reshard", "--tp", "3")
         self.assert_unusable(ended, "slicecheck: usage: --tp 3 does not divide")
 

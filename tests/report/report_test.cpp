@@ -2,12 +2,18 @@
 // rename, and its verdict follows from its checks.
 #include "report/report.h"
 
+#include <fcntl.h>
 #include <gtest/gtest.h>
+#include <poll.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
+#include <array>
 #include <cmath>
 #include <filesystem>
 #include <fstream>
 #include <sstream>
+#include <thread>
 
 namespace slicecheck::report {
 namespace {
@@ -105,6 +111,12 @@ TEST(Report, what_is_wrong_is_told_in_one_line_by_its_place) {
             "/checks/0/compared: is not what the schema has here");
   EXPECT_EQ(said("\"group\": ", "\"group\": 4294967296, \"was\": "),
             "/checks/0/group: is not what the schema has here");
+  EXPECT_EQ(said("\"compared\": ", "\"more\": 0, \"compared\": "),
+            "/checks/0/more: is not what the schema has here");
+  EXPECT_EQ(said("\"compared\": ", "\"compared\": -"),
+            "/checks/0/compared: is not what the schema has here");
+  EXPECT_EQ(said("\"cause\": \"", "\"cause\": \"A\\n"),
+            "/findings/0/cause: is not what the schema has here");
   EXPECT_EQ(said("\"compared\": ", "\"was\": "), "/checks/0: key 'compared' not found");
   EXPECT_NE(said("\"checks\": [", "\"checks\": null, \"was\": [").find("/checks: "),
             std::string::npos);
@@ -138,6 +150,59 @@ TEST(Verdict, nothing_checked_is_not_run_and_a_finding_is_a_failure) {
   EXPECT_EQ(verdict_of(report), Verdict::inconclusive);
   report.findings.resize(1);
   EXPECT_EQ(verdict_of(report), Verdict::failed);
+}
+
+TEST(Verdict, is_never_better_than_what_was_found) {
+  Report report = example();
+  report.verdict = Verdict::failed;
+  EXPECT_FALSE(contradictory(report));
+  report.verdict = Verdict::hung;
+  EXPECT_FALSE(contradictory(report));
+  report.verdict = Verdict::passed;
+  EXPECT_EQ(contradictory(report).text(),
+            "verdict: is passed, but the checks and findings say failed");
+  report.findings.clear();
+  report.checks = {{"control.exact.w2_sf", 0, 0, Status::failed, 1, 1, "", {}}};
+  EXPECT_TRUE(contradictory(report));
+  report.checks = {{"bytes.w13", 0, 0, Status::skipped, 0, 0, "", {}}};
+  EXPECT_TRUE(contradictory(report));
+  report.checks.clear();
+  EXPECT_TRUE(contradictory(report));
+  report.verdict = Verdict::not_run;
+  EXPECT_FALSE(contradictory(report));
+  report.checks = {{"bytes.w13", 0, 0, Status::passed, 1, 0, "", {}}};
+  EXPECT_TRUE(contradictory(report));
+}
+
+TEST(Report, goes_into_a_pipe_that_is_read_and_waits_for_no_other) {
+  const std::filesystem::path path = std::filesystem::temp_directory_path() /
+                                     ("slicecheck-report-pipe-" + std::to_string(::getpid()));
+  ASSERT_EQ(::mkfifo(path.c_str(), 0600), 0);
+  EXPECT_TRUE(write(example(), path));
+  // Larger than what a pipe holds: it is written as it is read.
+  Report large = example();
+  large.checks.resize(2000, large.checks.front());
+  std::string got;
+  const int end = ::open(path.c_str(), O_RDONLY | O_NONBLOCK | O_CLOEXEC);
+  ASSERT_GE(end, 0);
+  EXPECT_FALSE(unwritable(path));
+  std::thread reader([&] {
+    std::array<char, 4096> some;
+    while (!got.ends_with("\n}\n")) {
+      struct ::pollfd waiting {
+        end, POLLIN, 0
+      };
+      ::poll(&waiting, 1, 10000);
+      const ssize_t count = ::read(end, some.data(), some.size());
+      if (count > 0) got.append(some.data(), static_cast<std::size_t>(count));
+      if (count == 0) break;
+    }
+  });
+  EXPECT_FALSE(write(large, path));
+  reader.join();
+  ::close(end);
+  std::filesystem::remove(path);
+  EXPECT_EQ(got, json(large));
 }
 
 TEST(Report, appears_whole_or_not_at_all) {
