@@ -300,7 +300,8 @@ class Streams(program.ProgramTest):
 
     def test_a_pipe_that_is_read_gets_the_report(self):
         os.mkfifo(self.folder / "pipe")
-        line = f"cat pipe > got & {program.PROGRAM} reshard --ranks 2 --report pipe; c=$?; wait; exit $c"
+        run = f"{program.PROGRAM} reshard --ranks 2 --report pipe"
+        line = f"cat pipe > got & {run}; code=$?; wait; exit $code"
         process = subprocess.run(
             ["sh", "-c", line],
             capture_output=True,
