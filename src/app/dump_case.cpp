@@ -126,7 +126,6 @@ Result<std::vector<DumpCase>> dump_cases(const Options& options) {
 }
 
 Result<std::optional<verify::DueScalars>> due_scalars(const DumpCase& dump) {
-  using layout::Projection;
   const std::int64_t experts = dump.manifest.shape.experts;
   verify::DueScalars made;
   if (dump.checkpoint != nullptr) {
@@ -134,10 +133,7 @@ Result<std::optional<verify::DueScalars>> due_scalars(const DumpCase& dump) {
     if (values.reason) return values.reason;
     made.values = std::move(*values);
     made.exact = false;
-    for (std::int64_t e = 0; e < experts; ++e) {
-      made.up_by_gate.push_back(*dump.checkpoint->scales(e, Projection::w3).weight /
-                                *dump.checkpoint->scales(e, Projection::w1).weight);
-    }
+    made.up_by_gate = up_by_gate(*dump.checkpoint);
     return std::optional<verify::DueScalars>(std::move(made));
   }
   const std::optional<layout::Payload> payload = dump.payload();

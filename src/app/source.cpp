@@ -127,20 +127,6 @@ Result<std::int64_t> layer_number(const std::string& text) {
   return Reason(fmt::format("--layer {} is not one layer's number", text));
 }
 
-/// s2[w3] / s2[w1] of each expert; empty where all are 1.
-std::vector<float> up_by_gate(const checkpoint::Layer& layer) {
-  std::vector<float> ratios;
-  bool differ = false;
-  for (std::int64_t expert = 0; expert < layer.experts(); ++expert) {
-    const std::optional<float> gate = layer.scales(expert, layout::Projection::w1).weight;
-    const std::optional<float> up = layer.scales(expert, layout::Projection::w3).weight;
-    const bool both = gate.has_value() && up.has_value();
-    ratios.push_back(both ? *up / *gate : 1.0F);
-    differ = differ || ratios.back() != 1.0F;
-  }
-  return differ ? ratios : std::vector<float>();
-}
-
 Result<Source> checkpoint_source(const ExpertOptions& options, int tp) {
   const Result<std::int64_t> number = layer_number(options.layer);
   if (number.reason) return number.reason;
@@ -167,6 +153,19 @@ Result<Source> checkpoint_source(const ExpertOptions& options, int tp) {
 }
 
 }  // namespace
+
+std::vector<float> up_by_gate(const checkpoint::Layer& layer) {
+  std::vector<float> ratios;
+  bool differ = false;
+  for (std::int64_t expert = 0; expert < layer.experts(); ++expert) {
+    const std::optional<float> gate = layer.scales(expert, layout::Projection::w1).weight;
+    const std::optional<float> up = layer.scales(expert, layout::Projection::w3).weight;
+    const bool both = gate.has_value() && up.has_value();
+    ratios.push_back(both ? *up / *gate : 1.0F);
+    differ = differ || ratios.back() != 1.0F;
+  }
+  return differ ? ratios : std::vector<float>();
+}
 
 Source payload_source(const layout::Payload& payload, const layout::Shape& shape) {
   const layout::Widths widths = layout::stock_widths(shape);

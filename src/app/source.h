@@ -6,6 +6,7 @@
 #include <optional>
 
 #include "app/command.h"
+#include "checkpoint/layer.h"
 #include "experts/payload.h"
 #include "memory/space.h"
 
@@ -24,9 +25,12 @@ struct Source {
   std::function<Result<experts::PlainExpert>(std::int64_t expert, std::int64_t d)> plain_slice;
   /// The scalars of experts [first, first + count).
   std::function<Result<experts::Scalars>(std::int64_t first, std::int64_t count)> scalars;
-  /// s2[w3] / s2[w1] of each expert, where a checkpoint's differ; else empty.
+  /// Of a checkpoint: up_by_gate().
   std::vector<float> up_by_gate;
 };
+
+/// s2[w3] / s2[w1] of each expert of a layer; empty where all are 1.
+std::vector<float> up_by_gate(const checkpoint::Layer& layer);
 
 /// The synthetic experts of a payload.
 Source payload_source(const layout::Payload& payload, const layout::Shape& shape);

@@ -138,6 +138,7 @@ report::Fields environment() {
 
 std::string check_failed_by(const report::Finding& finding, const std::string& tensor) {
   if (finding.cause.starts_with("block-scale-")) return "scales.block";
+  if (finding.side == report::Side::checkpoint) return "scales.relation";
   if (tensor == "a1_gscale" || tensor == "a2_gscale") return "scales.global";
   const bool scalar = tensor.starts_with("g1_") || tensor.starts_with("g2_");
   if (!scalar) return "bytes." + tensor;

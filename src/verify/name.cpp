@@ -5,6 +5,7 @@
 #include <set>
 #include <tuple>
 
+#include "verify/gate_up.h"
 #include "verify/other_seed.h"
 #include "verify/placement.h"
 #include "verify/places.h"
@@ -307,6 +308,8 @@ std::vector<report::Finding> findings(const Subject& subject, const Evidence& ev
   }
   add_declared(subject, evidence, made);
   add_wrong_scalars(subject, scalars, made);
+  const std::optional<report::Finding> mismatch = gate_up_mismatch(subject, evidence);
+  if (mismatch) made.push_back(*mismatch);
   std::stable_sort(made.begin(), made.end(), [](const auto& a, const auto& b) {
     return std::make_pair(a.side, a.severity) < std::make_pair(b.side, b.severity);
   });

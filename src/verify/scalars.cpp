@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <map>
 
+#include "verify/gate_up.h"
 #include "verify/places.h"
 #include "verify/sentence.h"
 
@@ -190,10 +191,7 @@ void Scalars::judge_stock_value(const RankScalars& rank, Scalar scalar, std::int
                                                          : 1 / a2;
     if (near(value, due[slot] * factor, 8)) return;
   }
-  if (scalar == Scalar::g1_scale_c && !subject_.due->up_by_gate.empty() &&
-      near(value, static_cast<double>(due[slot]) * subject_.due->up_by_gate[slot], 8)) {
-    return;
-  }
+  if (scalar == Scalar::g1_scale_c && carries_up(*subject_.due, slot, value)) return;
   made.found = flaw_of(scalar, value, due[slot], due, globals_);
   made.flaw = made.found.flaw;
   if (made.flaw == Flaw::stale && made.found.ulp <= 8) return;
@@ -301,9 +299,11 @@ void Scalars::judge_tp(const RankScalars& rank, Scalar scalar) {
   std::vector<std::int64_t> bad;
   for (std::int64_t e = 0; e < shape_.experts; ++e) {
     const std::int64_t held = orders_.tp[rank.rank][e];
-    const bool right = same_bits(values[e], due[e]) || same_bits(values[e], due[held]) ||
-                       (tolerance > 0 && ulp_distance(values[e], due[e]) <= tolerance) ||
-                       (subject_.due && same_bits(values[e], due_of(scalar)[e]));
+    const bool right =
+        same_bits(values[e], due[e]) || same_bits(values[e], due[held]) ||
+        (tolerance > 0 && ulp_distance(values[e], due[e]) <= tolerance) ||
+        (subject_.due && same_bits(values[e], due_of(scalar)[e])) ||
+        (stock.empty() && scalar == Scalar::g1_scale_c && carries_up(*subject_.due, e, values[e]));
     if (!right) bad.push_back(e);
   }
   if (bad.empty()) return;

@@ -188,22 +188,42 @@ class Reshard(program.ProgramTest):
             self.assertIn("slicecheck", ended.stdout)
         self.assertEqual(list(self.folder.iterdir()), [])
 
-    def test_a_block_scale_that_is_none_fails_its_check(self):
+    def assert_fails(self, name, change, check, cause):
+        """A checkpoint with one changed tensor of layer 1 fails one check by one finding."""
         folder = self.folder / "checkpoint"
         shutil.copytree(program.ROOT / "golden/checkpoints/tiny-modelopt", folder)
         for path in folder.glob("*.safetensors"):
             path.chmod(0o644)
             tensors = Tensors(path)
-            name = f"{LAYER}.3.up_proj.weight_scale"
-            if name in tensors.header:
-                tensors.bytes(name, b"\x7f")
+            if f"{LAYER}.{name}" in tensors.header:
+                change(tensors, f"{LAYER}.{name}")
                 tensors.save()
         layer = ("--checkpoint", str(folder), "--layer", "1", "--probe", "none")
         ended = self.local(2, "reshard", *layer)
         self.assert_ended(ended, 1, "failed")
         failed = {c["id"] for c in ended.report["checks"] if c["status"] == "failed"}
-        self.assertEqual(failed, {"scales.block"})
-        self.assertEqual({f["cause"] for f in ended.report["findings"]}, {"block-scale-invalid"})
+        self.assertEqual(failed, {check})
+        self.assertEqual([f["cause"] for f in ended.report["findings"]], [cause])
+        return ended.report["findings"][0]
+
+    def test_a_block_scale_that_is_none_fails_its_check(self):
+        self.assert_fails(
+            "3.up_proj.weight_scale",
+            lambda tensors, name: tensors.bytes(name, b"\x7f"),
+            "scales.block",
+            "block-scale-invalid",
+        )
+
+    def test_gate_unlike_up_fails_the_relation(self):
+        finding = self.assert_fails(
+            "4.up_proj.weight_scale_2",
+            lambda tensors, name: tensors.number(name, tensors.value(name) * 0.5),
+            "scales.relation",
+            "gate-up-scale-mismatch",
+        )
+        self.assertEqual((finding["side"], finding["layer"]), ("checkpoint", 1))
+        self.assertEqual((finding["experts"], finding["ranks"]), ([4], []))
+        self.assertIn("expert 4; the largest ratio is 2; ", finding["text"])
 
 
 if __name__ == "__main__":

@@ -157,6 +157,41 @@ class Verify(program.ProgramTest):
             stock = [found for found in self.findings(ended) if found[0] == "stock"]
             self.assertEqual(stock, [("stock", "padding-misplaced", ["w13", "w13_sf"])])
 
+    def test_gate_unlike_up_is_an_error_unless_g1_scale_c_carries_it(self):
+        changed = self.folder / "checkpoint"
+        shutil.copytree(CHECKPOINT, changed)
+        name = "model.layers.1.mlp.experts.4.up_proj.weight_scale_2"
+        for path in changed.glob("*.safetensors"):
+            path.chmod(0o644)
+            file = dumps.Tensors.read(path)
+            if name in file.tensors:
+                (scale,) = struct.unpack("<f", file.tensors[name][2])
+                file.tensors[name][2][:] = struct.pack("<f", scale * 1.25)
+                file.write(path)
+        checkpoint = ("--checkpoint", changed)
+        for carried in (False, True):
+            engine = dumps.Engine(changed, 1, 3)
+            if carried:
+                engine.scalars["g1_scale_c"][4] *= 1.25
+            folder = self.folder / f"dump{carried}"
+            engine.write(folder)
+            for stock in (True, False):
+                ended = self.verify(folder, *checkpoint)
+                self.assert_ended(ended, *((0, "passed") if carried else (1, "failed")))
+                (found,) = ended.report["findings"]
+                self.assertEqual(found["cause"], "gate-up-scale-mismatch", stock)
+                self.assertEqual(found["severity"], "warning" if carried else "error")
+                self.assertEqual((found["side"], found["experts"]), ("checkpoint", [4]))
+                self.assertEqual(found["tensors"], ["w1.weight_scale_2", "w3.weight_scale_2"])
+                self.assertIn("largest ratio is 1.25; ", found["text"])
+                checks = self.checks(ended)
+                due = "warning" if carried else "failed"
+                self.assertEqual(checks["scales.relation"]["status"], due)
+                if stock and not carried:  # without the checkpoint nobody can tell
+                    self.assert_passed(self.verify(folder))
+                for path in folder.glob("stock.*"):
+                    path.unlink()
+
     def test_files_that_may_be_absent_may_be_absent(self):
         folder = self.dump(ranks=2)
         for rank in (0, 1):
