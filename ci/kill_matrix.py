@@ -20,7 +20,7 @@ FIGURES = ("caught", "random_probe", "exact_probe", "named", "exact")
 HEADS = (
     "fault",
     "planted",
-    "caught by bytes or scalars",
+    "caught",
     "by the random probe",
     "by the exact probe",
     "named",

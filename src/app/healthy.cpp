@@ -5,13 +5,14 @@
 #include <algorithm>
 #include <random>
 
+#include "app/layer_audit.h"
 #include "app/layer_judge.h"
+#include "app/source.h"
 #include "base/must.h"
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/temporary_folder.h"
 #include "checkpoint/write.h"
 #include "faults/byte_faults.h"
-#include "verify/audit.h"
 
 namespace slicecheck::app {
 namespace {
@@ -91,19 +92,9 @@ checkpoint::WrittenLayer written(const Layer& layer, Format format, Draw& draw) 
 }
 
 bool audit_alarmed(const checkpoint::Layer& layer) {
-  std::vector<verify::AuditFact> facts;
-  for (std::int64_t e = 0; e < layer.experts(); ++e) {
-    verify::AuditedExpert scales;
-    for (const layout::Projection projection : layout::projections) {
-      const checkpoint::ProjectionScales& one = layer.scales(e, projection);
-      scales[static_cast<std::size_t>(projection)] = {one.weight, one.input};
-      const Result<ByteVector> blocks = layer.block_scales(e, projection);
-      if (blocks.reason) return true;
-      verify::audit_blocks(0, e, projection, *blocks, facts);
-    }
-    verify::audit_scales(0, e, scales, true, facts);
-  }
-  return !facts.empty();
+  const LayerAudit audit(0, layer);
+  const Result<std::vector<verify::AuditFact>> facts = audit.facts(0, 1);
+  return facts.reason || !audit.said(*facts, 0).findings.empty();
 }
 
 // The layer's stocks and tp experts, made of the payload, against the checkpoint that is read back.
@@ -121,7 +112,7 @@ bool checkpoint_alarmed(const Mutant& layout, Format format, Draw& draw) {
   const Result<experts::Scalars> scalars = read->scalars(0, layout.shape.experts);
   if (scalars.reason) return true;
   verify::Subject subject = subject_of(layout, false);
-  subject.due = verify::DueScalars{*scalars, false, {}};
+  subject.due = verify::DueScalars{*scalars, false, up_by_gate(*read)};
   verify::Reference reference(subject.layer, [&](std::int64_t e) { return *read->expert(e); });
   verify::Judge judge(reference);
   return !verify::findings(subject, evidence_of(judge, layer, true)).empty();

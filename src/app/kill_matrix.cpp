@@ -7,9 +7,11 @@
 #include <memory>
 #include <sstream>
 
+#include "app/checkpoint_mutants.h"
 #include "app/healthy.h"
 #include "app/layer_judge.h"
-#include "app/mutant_probe.h"
+#include "app/probe_mutants.h"
+#include "app/refusal_mutants.h"
 #include "faults/byte_faults.h"
 
 namespace slicecheck::app {
@@ -58,20 +60,46 @@ report::Side side_of(faults::Side side) {
   return side == faults::Side::tp ? report::Side::tp : report::Side::stock;
 }
 
-bool is_named(const Expected& due, const report::Finding& finding) {
-  return finding.cause == due.cause && finding.side == side_of(due.side);
+report::Finding finding_due(const Expected& due) {
+  report::Finding made;
+  made.cause = due.cause;
+  made.side = side_of(due.side);
+  made.tensors = due.tensors;
+  made.experts = due.experts;
+  made.ranks.assign(due.ranks.begin(), due.ranks.end());
+  made.severity = due.warning ? report::Severity::warning : report::Severity::error;
+  return made;
 }
 
-bool is_exact(const Expected& due, const report::Finding& finding) {
+/// What was planted, in words, and what must be said of it.
+struct Planted {
+  std::string fault;
+  std::string label;
+  std::vector<report::Finding> due;
+};
+
+Planted planted_by(const Mutant& mutant) {
+  Planted made{mutant.fault,
+               fmt::format("{}; E {} H {} I {} tp {}", mutant.pattern, mutant.shape.experts,
+                           mutant.shape.hidden, mutant.shape.intermediate, mutant.shape.tp),
+               {}};
+  for (const Expected& one : mutant.expected) made.due.push_back(finding_due(one));
+  return made;
+}
+
+bool is_named(const report::Finding& due, const report::Finding& finding) {
+  return finding.cause == due.cause && finding.side == due.side;
+}
+
+bool is_exact(const report::Finding& due, const report::Finding& finding) {
   return is_named(due, finding) && finding.tensors == due.tensors &&
-         finding.experts == due.experts &&
-         finding.ranks == std::vector<int>(due.ranks.begin(), due.ranks.end()) &&
-         (finding.severity == report::Severity::warning) == due.warning;
+         finding.experts == due.experts && finding.ranks == due.ranks &&
+         finding.severity == due.severity;
 }
 
 template <typename Fits>
-bool all_said(const Mutant& mutant, const std::vector<report::Finding>& found, const Fits& fits) {
-  return std::all_of(mutant.expected.begin(), mutant.expected.end(), [&](const Expected& due) {
+bool all_said(const Planted& planted, const std::vector<report::Finding>& found, const Fits& fits) {
+  return std::all_of(planted.due.begin(), planted.due.end(), [&](const report::Finding& due) {
     return std::any_of(found.begin(), found.end(),
                        [&](const report::Finding& one) { return fits(due, one); });
   });
@@ -85,20 +113,19 @@ KillRow& row_of(KillMatrix& matrix, const std::string& fault) {
   return matrix.rows.back();
 }
 
-void count(KillMatrix& matrix, const Mutant& mutant, const ProbeSight& sight,
+void count(KillMatrix& matrix, const Planted& planted, const ProbeSight& sight,
            const std::vector<report::Finding>& found) {
-  KillRow& row = row_of(matrix, mutant.fault);
-  const bool exact = found.size() == mutant.expected.size() && all_said(mutant, found, is_exact);
+  KillRow& row = row_of(matrix, planted.fault);
+  const bool exact = found.size() == planted.due.size() && all_said(planted, found, is_exact);
   ++row.planted;
   row.caught += !found.empty();
   row.random_probe += sight.random;
   row.exact_probe += sight.exact;
-  row.named += all_said(mutant, found, is_named);
+  row.named += all_said(planted, found, is_named);
   row.exact += exact;
   if (exact || matrix.misnamed.size() == misnamed_max) return;
   matrix.misnamed.push_back(fmt::format(
-      "{} ({}; E {} H {} I {} tp {}): {}", mutant.fault, mutant.pattern, mutant.shape.experts,
-      mutant.shape.hidden, mutant.shape.intermediate, mutant.shape.tp,
+      "{} ({}): {}", planted.fault, planted.label,
       found.empty() ? "nothing was said" : found.front().cause + ": " + found.front().text));
 }
 
@@ -147,13 +174,27 @@ class Planter {
     if (plan.by_payload) {
       Bench& bench = benches_.of(plan.mutant);
       const Layer layer = planted(bench.healthy, plan.mutant);
-      count(matrix, plan.mutant, sight,
+      count(matrix, planted_by(plan.mutant), sight,
             verify::findings(bench.subject, evidence_of(*bench.judge, layer, true)));
     }
     if (!plan.beside) return;
     const Mutant mutant = without_payload(plan.mutant);
-    count(matrix, mutant, sight,
+    count(matrix, planted_by(mutant), sight,
           beside_true_stocks(mutant, planted(benches_.of(mutant).healthy, mutant)));
+  }
+
+  /// Faults of a checkpoint's files and of stocks that are refused, which no probe sees.
+  template <typename OfOneFinding>
+  static void judge(const OfOneFinding& mutant, KillMatrix& matrix) {
+    count(matrix, {mutant.fault, mutant.pattern, {mutant.due}}, {}, said_of(mutant));
+  }
+
+  /// Faults of a probe's rows alone, which bytes and scalars cannot show.
+  void judge(const ProbeMutant& mutant, KillMatrix& matrix) {
+    const std::vector<report::Finding> found = said_of(mutant, probe_);
+    const bool exact = mutant.payload.kind == layout::PayloadKind::exact;
+    count(matrix, {mutant.fault, mutant.pattern, {mutant.due}},
+          {!exact && !found.empty(), exact && !found.empty()}, found);
   }
 
   std::int64_t alarms() const { return probe_.alarms(); }
@@ -183,20 +224,36 @@ std::int64_t healthy_layouts(Level level) {
 KillMatrix kill_matrix(Level level, std::uint64_t seed, std::int64_t rank, std::int64_t size,
                        const std::function<void(std::int64_t, std::int64_t)>& step) {
   const std::vector<Plan> all = plans(level);
-  const auto mutants = static_cast<std::int64_t>(all.size());
-  const std::int64_t due = mutants + healthy_layouts(level);
+  const std::vector<CheckpointMutant> checkpoints = checkpoint_mutants();
+  const std::vector<RefusalMutant> refusals = refusal_mutants();
+  const std::vector<ProbeMutant> probes = probe_mutants();
+  const std::int64_t healthy = healthy_layouts(level);
   KillMatrix made;
   Planter planter;
-  for (const Plan& plan : all) row_of(made, plan.mutant.fault);  // every rank has the same rows
-  for (std::int64_t i = rank; i < mutants; i += size) {
-    planter.judge(all[i], made);
-    step(i, due);
-  }
+  // Every rank has the same rows.
+  for (const Plan& plan : all) row_of(made, plan.mutant.fault);
+  for (const CheckpointMutant& mutant : checkpoints) row_of(made, mutant.fault);
+  for (const RefusalMutant& mutant : refusals) row_of(made, mutant.fault);
+  for (const ProbeMutant& mutant : probes) row_of(made, mutant.fault);
+  std::int64_t turn = 0;  // of all that is judged
+  const auto due =
+      static_cast<std::int64_t>(all.size() + checkpoints.size() + refusals.size() + probes.size());
+  const auto judge_mine = [&](const auto& mutants) {
+    for (const auto& mutant : mutants) {
+      if (turn++ % size != rank) continue;
+      planter.judge(mutant, made);
+      step(turn, due + healthy);
+    }
+  };
+  judge_mine(all);
+  judge_mine(checkpoints);
+  judge_mine(refusals);
+  judge_mine(probes);
   made.alarms = planter.alarms();
-  for (std::int64_t i = rank; i < due - mutants; i += size) {
+  for (std::int64_t i = rank; i < healthy; i += size) {
     ++made.healthy;
     made.alarms += alarmed({seed, i});
-    step(mutants + i, due);
+    step(due + i, due + healthy);
   }
   return made;
 }

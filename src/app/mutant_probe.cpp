@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <cstring>
 
+#include "app/probe_report.h"
 #include "faults/byte_faults.h"
 #include "moe/hidden.h"
 
@@ -84,7 +85,7 @@ LayerRows rows_of(const Layer& layer, const moe::Routing& routing, const Known& 
   return made;
 }
 
-bool passes(const Layer& layer, const moe::Routing& routing, const LayerRows& rows) {
+reshard::Judged judged(const Layer& layer, const moe::Routing& routing, const LayerRows& rows) {
   const auto pointer = [](const LayerRows::Row& row) { return row.empty() ? nullptr : row.data(); };
   std::vector<reshard::RouteNorms> norms;
   for (std::int64_t route = 0; route < routing.routes(); ++route) {
@@ -95,7 +96,7 @@ bool passes(const Layer& layer, const moe::Routing& routing, const LayerRows& ro
     norms.push_back(reshard::norms_of(ranks, layer.shape.hidden));
   }
   const bool exact = layer.payload.kind == PayloadKind::exact;
-  return reshard::judged(norms, routing, {exact, {}}).passed();
+  return reshard::judged(norms, routing, {exact, {}});
 }
 
 }  // namespace
@@ -118,7 +119,7 @@ MutantProbe::Stage& MutantProbe::stage(const faults::Mutant& mutant,
       {}};
   made.hidden = hidden_of(made.healthy, made.routing, 0);
   made.rows = rows_of(made.healthy, made.routing, {});
-  alarms_ += !passes(made.healthy, made.routing, made.rows);
+  alarms_ += !judged(made.healthy, made.routing, made.rows).passed();
   stages_.push_back(std::move(made));
   return stages_.back();
 }
@@ -127,8 +128,20 @@ bool MutantProbe::seen(const faults::Mutant& mutant, const layout::Payload& payl
   const Stage& on = stage(mutant, payload);
   Layer layer = faults::copied(on.healthy);
   mutant.plant(layer);
-  return !passes(layer, on.routing,
-                 rows_of(layer, on.routing, {&on.healthy, &on.hidden, &on.rows}));
+  return !judged(layer, on.routing, rows_of(layer, on.routing, {&on.healthy, &on.hidden, &on.rows}))
+              .passed();
+}
+
+std::vector<report::Finding> MutantProbe::said(const faults::Mutant& on, const RowsFault& plant) {
+  const Stage& from = stage(on, on.payload);
+  LayerRows rows = from.rows;
+  plant(rows, from.routing);
+  reshard::Probed probed;
+  probed.kind = on.payload.kind == PayloadKind::exact ? "exact" : "random";
+  probed.judged = judged(from.healthy, from.routing, rows);
+  ProbePlace place;
+  for (int rank = 0; rank < on.shape.tp; ++rank) place.ranks.push_back(rank);
+  return probe_report({probed}, place).findings;
 }
 
 ProbeSight MutantProbe::sight(const faults::Mutant& mutant) {

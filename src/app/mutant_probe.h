@@ -3,10 +3,12 @@
 // of the healthy layer, so a fault in one expert costs that expert's rows.
 #pragma once
 
+#include <functional>
 #include <list>
 
 #include "faults/mutants.h"
 #include "moe/op.h"
+#include "report/report.h"
 #include "reshard/judge.h"
 
 namespace slicecheck::app {
@@ -24,11 +26,18 @@ struct LayerRows {
   std::vector<std::vector<Row>> tp;
 };
 
+/// A change of a probe's rows.
+using RowsFault = std::function<void(LayerRows& rows, const moe::Routing& routing)>;
+
 /// Plants mutants in layers of payload `numeric` (random) and `exact` (every round) and probes
 /// them.
 class MutantProbe {
  public:
   ProbeSight sight(const faults::Mutant& mutant);
+
+  /// What is said of the probe of a healthy layer of that shape and payload whose rows `plant` has
+  /// changed.
+  std::vector<report::Finding> said(const faults::Mutant& on, const RowsFault& plant);
 
   /// Healthy layers whose probe failed: there must be none.
   std::int64_t alarms() const { return alarms_; }

@@ -63,8 +63,8 @@ std::vector<std::int64_t> Checkpoint::layers() const {
 
 Result<Layer> Checkpoint::layer(std::int64_t number) {
   Result<Layer> made = layer_with_flaws(number);
-  if (!made.reason && !made->flaws().empty()) return made->flaws().front().reason;
-  return made;
+  if (made.reason || !made->flawed()) return made;
+  return made->flawed().at_layer(number);
 }
 
 Result<Layer> Checkpoint::layer_with_flaws(std::int64_t number) {

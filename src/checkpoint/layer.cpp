@@ -70,6 +70,11 @@ std::string_view name(Format format) {
   return names[static_cast<std::size_t>(format)];
 }
 
+std::string scale_name(Projection projection, ScalePart part) {
+  constexpr std::array<std::string_view, 3> parts{"weight_scale", "weight_scale_2", "input_scale"};
+  return fmt::format("{}.{}", layout::name(projection), parts[static_cast<std::size_t>(part)]);
+}
+
 Layer::Layer(Format format, std::string root, layout::Widths widths, LayerPlaces places)
     : format_(format), root_(std::move(root)), widths_(widths), places_(std::move(places)) {}
 
@@ -81,7 +86,17 @@ bool Layer::holds_block_scales(std::int64_t e, Projection projection) const {
   return places_.experts.at(e)[static_cast<std::size_t>(projection)].scale.tensor.file != nullptr;
 }
 
-Reason Layer::flawed() const { return flaws().empty() ? Reason() : flaws().front().reason; }
+Reason Layer::flawed() const {
+  if (flaws().empty()) return {};
+  const Flaw& flaw = flaws().front();
+  if (!flaw.projection) {
+    return Reason(flaw.reason.text(), flaw.reason.cause(), {"checkpoint", "", -1, flaw.expert});
+  }
+  // A fused tensor is all experts'.
+  const std::int64_t expert = format_ == Format::fused ? -1 : flaw.expert;
+  return Reason(flaw.reason.text(), flaw.reason.cause(),
+                {"checkpoint", scale_name(*flaw.projection, flaw.part), -1, expert});
+}
 
 Result<experts::PlainExpert> Layer::expert(std::int64_t e) const {
   if (Reason reason = flawed()) return reason;

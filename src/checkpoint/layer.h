@@ -46,6 +46,9 @@ using ExpertPlace = std::array<ProjectionPlace, 3>;
 /// The scales of a projection: its block scales, and the two of the second level.
 enum class ScalePart : std::uint8_t { blocks, weight, input };
 
+/// "w3.weight_scale", "w1.weight_scale_2", "w2.input_scale": how findings call a scale.
+std::string scale_name(layout::Projection projection, ScalePart part);
+
 /// What keeps a layer from being whole though the rest of it can be read: an expert that is not
 /// there or one too many, block scales that are absent, a scale whose extents are not its weights'.
 struct Flaw {
@@ -77,6 +80,9 @@ class Layer {
   /// flaws alone: else the first flaw's Reason is the answer.
   const std::vector<Flaw>& flaws() const { return places_.flaws; }
 
+  /// The first flaw's Reason, and where it is; nothing where there is none.
+  Reason flawed() const;
+
   /// Whether expert e is there; whether a projection's block scales are, of the extents due.
   bool holds(std::int64_t e) const;
   bool holds_block_scales(std::int64_t e, layout::Projection projection) const;
@@ -102,7 +108,6 @@ class Layer {
   Result<experts::Scalars> scalars(std::int64_t first, std::int64_t count) const;
 
  private:
-  Reason flawed() const;
   Result<float> largest_input(layout::Projection from, layout::Projection to) const;
   Reason missing(std::int64_t e, layout::Projection projection, std::string_view which,
                  std::string_view tail) const;

@@ -40,9 +40,10 @@ std::string root_of(const WrittenLayer& layer) {
   return fmt::format("model.layers.{}.mlp.experts", layer.number);
 }
 
-Extents extents_of(Projection projection, bool scale, const layout::Widths& widths) {
-  const layout::Matrix matrix = layout::plain_matrix(projection, scale, widths);
-  return {matrix.rows, matrix.row_bytes};
+// [rows, columns] of so many bytes.
+Extents extents_of(Projection projection, const layout::Widths& widths, const ByteVector& bytes) {
+  const std::int64_t rows = layout::plain_matrix(projection, false, widths).rows;
+  return {rows, static_cast<std::int64_t>(bytes.size()) / rows};
 }
 
 std::vector<Member> per_expert_members(const WrittenLayer& layer) {
@@ -58,10 +59,13 @@ std::vector<Member> per_expert_members(const WrittenLayer& layer) {
           fmt::format("{}.{}.{}", root_of(layer), e, projection_names.at(layer.names)[p]);
       const auto named = [&](std::string_view suffix) { return stem + std::string(suffix); };
       const experts::PlainProjection& from = experts::projection_of(expert, projection);
-      made.add(named(suffixes.weight), Element::u8, extents_of(projection, false, expert.widths),
-               from.weight);
-      made.add(named(suffixes.scale), Element::f8_e4m3, extents_of(projection, true, expert.widths),
-               from.scale);
+      if (from.weight.empty()) continue;
+      made.add(named(suffixes.weight), Element::u8,
+               extents_of(projection, expert.widths, from.weight), from.weight);
+      if (!from.scale.empty()) {
+        made.add(named(suffixes.scale), Element::f8_e4m3,
+                 extents_of(projection, expert.widths, from.scale), from.scale);
+      }
       const auto add_scale = [&](std::string_view suffix, const std::optional<float>& value) {
         if (value) made.add_floats(named(suffix), one, {reciprocal ? 1.0F / *value : *value});
       };
@@ -88,14 +92,18 @@ ByteVector stacked(const WrittenLayer& layer, const std::vector<Projection>& pro
 // gate_up_proj or down_proj of all experts, with its scales [E, projections] or [E].
 void add_stacked(const WrittenLayer& layer, const std::string& stem,
                  const std::vector<Projection>& projections, Members& made) {
-  const auto experts = static_cast<std::int64_t>(layer.experts.size());
+  const auto experts = static_cast<std::int64_t>(layer.scales.size());
   const auto count = static_cast<std::int64_t>(projections.size());
   const auto named = [&](std::string_view suffix) { return stem + std::string(suffix); };
   for (const bool scale : {false, true}) {
-    Extents extents = extents_of(projections.front(), scale, layer.experts.front().widths);
+    const layout::Matrix one =
+        layout::plain_matrix(projections.front(), scale, layer.experts.front().widths);
+    ByteVector bytes = stacked(layer, projections, scale);
+    if (bytes.empty()) continue;
+    const std::int64_t stacks = static_cast<std::int64_t>(bytes.size()) / (count * one.bytes());
     made.add(named(scale ? fused_suffixes.scale : fused_suffixes.weight),
-             scale ? Element::f8_e4m3 : Element::u8, {experts, count * extents[0], extents[1]},
-             stacked(layer, projections, scale));
+             scale ? Element::f8_e4m3 : Element::u8, {stacks, count * one.rows, one.row_bytes},
+             std::move(bytes));
   }
   const auto add_scales = [&](std::string_view suffix,
                               std::optional<float> ProjectionScales::*member) {

@@ -19,9 +19,9 @@ struct WrittenLayer {
 };
 
 /// Writes the files of a checkpoint with this one layer and a config.json into an empty folder.
-/// Scales that are not there are not written; in `fused` a tensor of them is, where expert 0 has
-/// one.
-/// Refuses when: a file cannot be written.
+/// What is not there is not written: experts and block scales without bytes, scales without a
+/// value; in `fused` a tensor of these is, where expert 0 has one. Extents follow the bytes and
+/// values. Refuses when: a file cannot be written.
 Reason write_layer(const std::string& folder, const WrittenLayer& layer);
 
 }  // namespace slicecheck::checkpoint

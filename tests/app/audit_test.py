@@ -253,7 +253,9 @@ class Audit(program.ProgramTest):
         # A reshard cannot use them.
         ended = self.local(3, "reshard", "--checkpoint", str(folder), "--layer", "2", "--quiet")
         self.assert_ended(ended, 2, "unusable")
-        self.assertEqual({f["cause"] for f in ended.report["findings"]}, {cause})
+        (finding,) = ended.report["findings"]
+        self.assertEqual((finding["cause"], finding["side"]), (cause, "checkpoint"))
+        self.assertEqual((finding["layer"], finding["experts"]), (2, []))
 
     def test_experts_that_the_config_counts_otherwise_are_named(self):
         for count, cause, experts in ((8, "expert-missing", [6, 7]), (5, "expert-duplicated", [5])):

@@ -1,0 +1,133 @@
+#include "app/layer_audit.h"
+
+#include <fmt/format.h>
+
+#include <algorithm>
+#include <set>
+
+#include "verify/sentence.h"
+
+namespace slicecheck::app {
+namespace {
+
+using verify::AuditFact;
+
+verify::AuditedExpert scales_of(const checkpoint::Layer& layer, std::int64_t expert) {
+  verify::AuditedExpert made;
+  for (const layout::Projection projection : layout::projections) {
+    const checkpoint::ProjectionScales& scales = layer.scales(expert, projection);
+    made[static_cast<std::size_t>(projection)] = {scales.weight, scales.input};
+  }
+  return made;
+}
+
+/// Experts of a layer that are missing or too many, said once a cause.
+std::vector<report::Finding> miscounted(const checkpoint::Layer& layer, std::int64_t number) {
+  std::vector<report::Finding> made;
+  for (const checkpoint::Flaw& flaw : layer.flaws()) {
+    if (flaw.projection) continue;
+    const auto same = [&](const report::Finding& one) { return one.cause == flaw.reason.cause(); };
+    auto found = std::find_if(made.begin(), made.end(), same);
+    if (found == made.end()) {
+      found = made.emplace(made.end());
+      found->cause = flaw.reason.cause();
+      found->side = report::Side::checkpoint;
+      found->layer = number;
+      found->text = flaw.reason.text();
+    }
+    found->experts.push_back(flaw.expert);
+  }
+  for (report::Finding& one : made) one.text += "; " + verify::listed_experts(one.experts);
+  return made;
+}
+
+}  // namespace
+
+report::Check audit_line(std::int64_t layer, report::Status status, std::string text) {
+  report::Check made;
+  made.id = "scales.audit";
+  made.layer = layer;
+  made.status = status;
+  made.text = std::move(text);
+  return made;
+}
+
+LayerAudit::LayerAudit(std::int64_t number, const checkpoint::Layer& layer)
+    : number_(number), layer_(layer) {
+  for (std::int64_t e = 0; e < layer_.experts(); ++e) {
+    experts_.push_back(layer_.holds(e) ? scales_of(layer_, e) : verify::AuditedExpert());
+  }
+}
+
+Result<std::vector<AuditFact>> LayerAudit::facts(int rank, int size) const {
+  std::vector<AuditFact> made;
+  if (rank == 0) judge_scales(made);
+  for (std::int64_t e = rank; e < layer_.experts(); e += size) {
+    for (const layout::Projection projection : layout::projections) {
+      if (!layer_.holds_block_scales(e, projection)) continue;
+      const Result<ByteVector> scales = layer_.block_scales(e, projection);
+      if (scales.reason) return scales.reason;
+      verify::audit_blocks(number_, e, projection, *scales, made);
+    }
+  }
+  return made;
+}
+
+// Scales that are absent or do not fit, and what the others are.
+void LayerAudit::judge_scales(std::vector<AuditFact>& facts) const {
+  std::set<std::pair<std::string, std::int64_t>> flawed;
+  for (const checkpoint::Flaw& flaw : layer_.flaws()) {
+    if (!flaw.projection) continue;
+    const std::string tensor = checkpoint::scale_name(*flaw.projection, flaw.part);
+    flawed.emplace(tensor, flaw.expert);
+    facts.push_back({number_, flaw.reason.cause(), tensor, flaw.expert, 0, flaw.reason.text()});
+  }
+  const bool inputs_due = std::any_of(experts_.begin(), experts_.end(), [](const auto& expert) {
+    return std::any_of(expert.begin(), expert.end(),
+                       [](const verify::AuditedScales& one) { return one.input.has_value(); });
+  });
+  std::vector<AuditFact> found;
+  for (std::int64_t e = 0; e < layer_.experts(); ++e) {
+    if (layer_.holds(e)) verify::audit_scales(number_, e, experts_[e], inputs_due, found);
+  }
+  // A scale that does not fit has no value to be missed.
+  std::erase_if(found, [&](const AuditFact& fact) {
+    return fact.cause == "scale-missing" && flawed.contains({fact.tensor, fact.expert});
+  });
+  facts.insert(facts.end(), found.begin(), found.end());
+}
+
+report::Report LayerAudit::said(const std::vector<AuditFact>& all, std::int64_t tp) const {
+  std::set<std::int64_t> wrong;
+  for (const AuditFact& fact : all) {
+    if (fact.cause != "reciprocal-scale" && fact.cause != "block-scale-saturated") {
+      wrong.insert(fact.expert);
+    }
+  }
+  report::Report made;
+  made.findings = miscounted(layer_, number_);
+  for (const report::Finding& one : made.findings) {
+    wrong.insert(one.experts.begin(), one.experts.end());
+  }
+  for (report::Finding& one : verify::audit_findings(all, {{number_, layer_.experts()}})) {
+    made.findings.push_back(std::move(one));
+  }
+  made.checks.push_back(line_of(static_cast<std::int64_t>(wrong.size()), tp));
+  return made;
+}
+
+report::Check LayerAudit::line_of(std::int64_t wrong, std::int64_t tp) const {
+  const layout::Widths widths = layer_.widths();
+  report::Check made = audit_line(
+      number_, wrong == 0 ? report::Status::passed : report::Status::failed,
+      fmt::format("{}, E {}, H {}, I {}; tp {} can cut it", name(layer_.format()), layer_.experts(),
+                  widths.hidden, widths.intermediate, verify::cuttable(layer_.experts(), widths)));
+  made.compared = layer_.experts();
+  made.differing = wrong;
+  const std::string maximum = verify::differing_maximum(experts_, tp);
+  if (!maximum.empty()) made.text += "; " + maximum;
+  made.figures = {{"per_rank_maximum_differs", !maximum.empty()}};
+  return made;
+}
+
+}  // namespace slicecheck::app
