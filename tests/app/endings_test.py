@@ -2,12 +2,14 @@
 call of a phase on a rank, over mpirun and over threads; and what its streams and files may do."""
 
 import concurrent.futures
+import contextlib
 import functools
 import glob
 import json
 import os
 import pathlib
 import random
+import socket
 import subprocess
 import sys
 import tempfile
@@ -81,6 +83,47 @@ def limit_seconds():
         start = time.monotonic()
         Run(pathlib.Path(folder), "healthy").mpi(4, "", "--timeout", "60")
         return round(2 + AT_ONCE * (time.monotonic() - start), 1)
+
+
+def listening(process):
+    """Where this process listens: (address, port)."""
+    own = set()
+    for entry in glob.glob(f"/proc/{process}/fd/*"):
+        with contextlib.suppress(OSError):
+            own.add(os.readlink(entry))
+    made = []
+    with open("/proc/net/tcp", encoding="utf-8") as table:
+        for line in table.read().splitlines()[1:]:
+            words = line.split()
+            address, port = words[1].split(":")
+            if words[3] == "0A" and f"socket:[{words[9]}]" in own:
+                octets = bytes.fromhex(address)[::-1]
+                made.append((".".join(str(each) for each in octets), int(port, 16)))
+    return made
+
+
+def ranks_of(run):
+    """The processes of a run's ranks."""
+    made = []
+    for path in living(str(run.report)):
+        with contextlib.suppress(OSError), open(path, "rb") as line:
+            if line.read().startswith(FAULTY.encode() + b"\0"):
+                made.append(int(path.split("/")[2]))
+    return made
+
+
+def hostile(chosen):
+    """What a stranger may say."""
+    return chosen.choice(
+        (
+            b"",
+            b"\n",
+            b"\x04\n" * 10,
+            b"0" * 32 + b" ended 0\n",
+            b"x" * 100000,
+            chosen.randbytes(chosen.randrange(5000)),
+        )
+    )
 
 
 class Run:
@@ -200,6 +243,51 @@ class Endings(program.ProgramTest):
         ended = self.run_of().mpi(2, "loop 1 reshard 1", "--side-channel", "off")
         self.assertEqual(ended.code, 4, ended.stderr)
         self.assertEqual(ended.report["verdict"], "hung")
+
+    def test_ranks_listen_on_loopback_and_not_at_all_where_they_do_not_talk(self):
+        # The transport's own sockets stay away; a rank lasts long enough to be looked at.
+        fault, flags = "work 1 reshard 2", ("--mca", "btl", "self,vader")
+        off = ("--side-channel", "off")
+        for due, launch in (
+            (["127.0.0.1"], lambda run: run.mpi(2, fault, "--timeout", "60", flags=flags)),
+            ([], lambda run: run.mpi(2, fault, "--timeout", "60", *off, flags=flags)),
+            ([], lambda run: run.local(2, fault, "--timeout", "60")),
+        ):
+            run = self.run_of(f"run{self.runs}")
+            self.runs += 1
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                ended = pool.submit(launch, run)
+                seen = []
+                while not ended.done():
+                    seen += [(rank, listening(rank)) for rank in ranks_of(run)]
+                    time.sleep(0.05)
+                self.assert_ended(ended.result(), 0, "passed")
+            self.assertTrue(seen)
+            for each in {rank for rank, _ in seen}:
+                (most,) = [max((at for rank, at in seen if rank == each), key=len)]
+                self.assertEqual([address for address, _ in most], due)
+
+    def test_strangers_on_the_side_channel_change_nothing(self):
+        run = self.run_of()
+        chosen = random.Random(8)
+        told = 0
+        with concurrent.futures.ThreadPoolExecutor(1) as pool:
+            # The others stand still for longer than the limit, and must hear that this one works.
+            flags = ("--mca", "btl", "self,vader")
+            ended = pool.submit(run.mpi, 3, "work 1 reshard 2", "--timeout", "4", flags=flags)
+            with contextlib.ExitStack() as kept:
+                while not ended.done():
+                    for place in {at for rank in ranks_of(run) for at in listening(rank)}:
+                        with contextlib.suppress(OSError):
+                            made = kept.enter_context(socket.create_connection(place, 1))
+                            made.sendall(hostile(chosen))
+                            told += 1
+                    if told % 50 == 0:
+                        kept.pop_all().close()
+                    time.sleep(0.01)
+        self.assertGreater(told, 100)
+        self.assert_ended(ended.result(), 0, "passed")
+        self.assertEqual(run.left(), [])
 
     def test_a_launcher_that_forgives_lost_ranks_is_refused(self):
         for number, (flags, told) in enumerate(

@@ -1,22 +1,16 @@
 #include "group/watch/side_channel.h"
 
-#include <arpa/inet.h>
-#include <fcntl.h>
 #include <fmt/format.h>
-#include <ifaddrs.h>
-#include <net/if.h>
-#include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
-#include <cstring>
 #include <future>
+#include <random>
+#include <set>
 #include <sstream>
-#include <utility>
 
 namespace slicecheck::group {
 namespace {
@@ -25,108 +19,60 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds look_up{100};        // how often the server looks whether it is to stop
-constexpr milliseconds request_limit{300};  // for one request to arrive whole
+constexpr milliseconds request_limit{300};  // for one question to arrive whole
+constexpr milliseconds answer_limit{1000};  // for one answer to leave whole
+constexpr std::size_t guests_max = 256;     // beyond it the one that has waited longest must go
+constexpr std::size_t request_bytes_max = 4096;
+constexpr std::size_t answer_bytes_max = std::size_t{256} << 20;
+constexpr char end_of_question = '\n';
+constexpr char end_of_answer = '\x04';
+constexpr const char* loopback = "127.0.0.1";
 
-/// A file descriptor that is closed when it goes.
-class Socket {
- public:
-  explicit Socket(int fd) : fd_(fd) {}
-  ~Socket() {
-    if (fd_ >= 0) ::close(fd_);
+std::string by_lot() {
+  std::random_device device;
+  return fmt::format("{:08x}{:08x}{:08x}{:08x}", device(), device(), device(), device());
+}
+
+/// What SideChannel::host() says.
+struct Host {
+  explicit Host(const std::string& text) {
+    std::istringstream words(text);
+    words >> network;
+    for (std::string address; words >> address;) addresses.push_back(address);
   }
-  Socket(Socket&& other) noexcept : fd_(std::exchange(other.fd_, -1)) {}
-  Socket& operator=(Socket&&) = delete;
-  Socket(const Socket&) = delete;
-  Socket& operator=(const Socket&) = delete;
-  int get() const { return fd_; }
-
- private:
-  int fd_;
+  std::string network;
+  std::vector<std::string> addresses;
 };
 
-int left(Clock::time_point end) {
-  const auto rest = std::chrono::duration_cast<milliseconds>(end - Clock::now());
-  return static_cast<int>(std::max<std::int64_t>(rest.count(), 0));
+bool among(const std::vector<std::string>& all, const std::string& one) {
+  return std::find(all.begin(), all.end(), one) != all.end();
 }
 
-bool ready(int fd, short events, Clock::time_point end) {
-  pollfd entry{fd, events, 0};
-  return ::poll(&entry, 1, left(end)) == 1;
-}
-
-std::string own_host() {
-  std::array<char, 256> name{};
-  return ::gethostname(name.data(), name.size() - 1) == 0 ? name.data() : "";
-}
-
-/// This host's addresses that others may reach.
-std::vector<std::string> own_addresses() {
-  std::vector<std::string> made;
-  ifaddrs* list = nullptr;
-  if (::getifaddrs(&list) != 0) return made;
-  for (const ifaddrs* each = list; each != nullptr; each = each->ifa_next) {
-    if (each->ifa_addr == nullptr || each->ifa_addr->sa_family != AF_INET) continue;
-    if ((each->ifa_flags & IFF_UP) == 0U || (each->ifa_flags & IFF_LOOPBACK) != 0U) continue;
-    sockaddr_in address{};
-    std::memcpy(&address, each->ifa_addr, sizeof address);
-    std::array<char, INET_ADDRSTRLEN> text{};
-    ::inet_ntop(AF_INET, &address.sin_addr, text.data(), text.size());
-    made.emplace_back(text.data());
+/// This host's addresses that lead to the ranks of other hosts. An address that is this host's too
+/// leads nowhere else: every host may have it.
+std::set<std::string> leading_out(const Host& own, const std::vector<std::string>& hosts) {
+  std::set<std::string> tried;
+  std::set<std::string> made;
+  for (const std::string& each : std::set<std::string>(hosts.begin(), hosts.end())) {
+    const Host other(each);
+    if (other.network == own.network) continue;
+    for (const std::string& address : other.addresses) {
+      if (among(own.addresses, address) || !tried.insert(address).second) continue;
+      const std::string from = address_towards(address);
+      if (among(own.addresses, from)) made.insert(from);
+    }
   }
-  ::freeifaddrs(list);
   return made;
 }
 
-/// A connection that was begun: what may still stand, and whether nobody listens there.
-struct Attempt {
-  Socket socket;
-  bool refused = false;
-};
-
-/// Begins to connect, without waiting.
-Attempt connecting(const std::string& address, int port) {
-  Socket made(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  sockaddr_in to{};
-  to.sin_family = AF_INET;
-  to.sin_port = htons(static_cast<std::uint16_t>(port));
-  if (::inet_pton(AF_INET, address.c_str(), &to.sin_addr) != 1) return {Socket(-1), false};
-  const bool begun =
-      ::connect(made.get(), reinterpret_cast<const sockaddr*>(&to), sizeof to) == 0 ||
-      errno == EINPROGRESS;
-  // A socket that failed at once looks ready to poll(), and its error is gone.
-  if (!begun) return {Socket(-1), errno == ECONNREFUSED};
-  return {std::move(made), false};
-}
-
-int error_of(int fd) {
-  int error = 0;
-  socklen_t size = sizeof error;
-  ::getsockopt(fd, SOL_SOCKET, SO_ERROR, &error, &size);
-  return error;
-}
-
-/// A connection that stands, or -1; and whether a host said that nobody listens there.
-struct Connected {
-  int fd = -1;
-  bool refused = false;
-};
-
-Connected connected(const std::vector<Attempt>& attempts, Clock::time_point end) {
-  Connected made;
-  std::vector<pollfd> waiting;
-  for (const Attempt& each : attempts) {
-    made.refused = made.refused || each.refused;
-    if (each.socket.get() >= 0) waiting.push_back({each.socket.get(), POLLOUT, 0});
-  }
-  while (left(end) > 0 && !waiting.empty()) {
-    if (::poll(waiting.data(), waiting.size(), left(end)) <= 0) break;
-    for (const pollfd& each : waiting) {
-      if (each.revents == 0) continue;
-      const int error = error_of(each.fd);
-      made.refused = made.refused || error == ECONNREFUSED;
-      if (error == 0 && (each.revents & POLLOUT) != 0) return {each.fd, made.refused};
-    }
-    std::erase_if(waiting, [](const pollfd& each) { return each.revents != 0; });
+/// Of the places where a rank listens those where it can be asked from here. The others of this
+/// host are asked by loopback, which no link takes down; those of other hosts where they listen for
+/// them, unless that address is this host's too.
+std::vector<Endpoint> usable(std::istream& places, const Host& own, bool here) {
+  std::vector<Endpoint> made;
+  for (Endpoint each; places >> each.address >> each.port;) {
+    const bool inside = each.address == loopback;
+    if (inside == here && !among(own.addresses, each.address)) made.push_back(each);
   }
   return made;
 }
@@ -142,105 +88,151 @@ bool sent(int fd, const std::string& text, Clock::time_point end) {
   return true;
 }
 
-/// What arrives up to `stop` or the end of the connection; nothing where neither comes in time, or
-/// more than `most` bytes do.
-std::string received(int fd, char stop, std::size_t most, Clock::time_point end) {
+/// What arrives behind `word`, up to the end of the answer; nothing where it begins otherwise, does
+/// not come whole in time, or is endless.
+std::optional<std::string> received(int fd, const std::string& word, Clock::time_point end) {
   std::string text;
-  std::array<char, 65536> part{};
-  while (ready(fd, POLLIN, end)) {
+  std::vector<char> part(std::size_t{1} << 16);
+  while (ready(fd, POLLIN, end) && text.size() <= answer_bytes_max) {
     const ssize_t got = ::recv(fd, part.data(), part.size(), 0);
     if (got < 0 && errno == EAGAIN) continue;
-    if (got < 0) return {};
-    if (got == 0) return text;
+    if (got <= 0) return {};
     text.append(part.data(), static_cast<std::size_t>(got));
-    if (std::memchr(part.data(), stop, static_cast<std::size_t>(got)) != nullptr) return text;
-    if (text.size() > most) return {};
+    const std::size_t known = std::min(text.size(), word.size());
+    if (text.compare(0, known, word, 0, known) != 0) return {};
+    if (known < word.size() || text.back() != end_of_answer) continue;
+    return text.substr(word.size(), text.size() - word.size() - 1);
   }
   return {};
 }
 
-constexpr char end_of_answer = '\x04';
-constexpr std::size_t request_bytes_max = 4096;
-constexpr std::size_t answer_bytes_max = std::size_t{256} << 20;
-constexpr int attempts_max = 2;
-
 }  // namespace
 
-SideChannel::SideChannel(Answer answer) : answer_(std::move(answer)) {
-  listener_ = ::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-  if (listener_ < 0) return;
-  sockaddr_in any{};
-  any.sin_family = AF_INET;
-  any.sin_addr.s_addr = htonl(INADDR_ANY);
-  socklen_t size = sizeof any;
-  const bool listens = ::bind(listener_, reinterpret_cast<sockaddr*>(&any), size) == 0 &&
-                       ::listen(listener_, 128) == 0 &&
-                       ::getsockname(listener_, reinterpret_cast<sockaddr*>(&any), &size) == 0;
-  if (!listens) return;
-  port_ = ntohs(any.sin_port);
-}
+/// A connection that was taken: what it has said, and what it is answered.
+struct SideChannel::Guest {
+  Socket socket;
+  Clock::time_point end;
+  std::string question;
+  std::string answer;
+  std::size_t told = 0;  // bytes of the answer
+  bool over = false;
+};
 
 SideChannel::~SideChannel() {
-  if (thread_.joinable()) {
-    thread_.request_stop();
-    thread_.join();
-  }
-  if (listener_ >= 0) ::close(listener_);
+  if (!thread_.joinable()) return;
+  thread_.request_stop();
+  thread_.join();
 }
 
-std::string SideChannel::address() const {
-  if (port_ == 0) return {};
-  std::string made = fmt::format("{} {}", own_host(), port_);
+std::string SideChannel::host() {
+  std::string made = own_network();
   for (const std::string& each : own_addresses()) made += " " + each;
   return made;
 }
 
-void SideChannel::meet(std::vector<std::string> addresses, std::string token) {
-  addresses_ = std::move(addresses);
-  token_ = std::move(token);
-  if (port_ != 0) {
-    thread_ = std::jthread([this](const std::stop_token& stop) { serve(stop); });
+std::string SideChannel::listen(const std::vector<std::string>& hosts) {
+  hosts_ = hosts;
+  question_word_ = by_lot();
+  answer_word_ = by_lot();
+  std::set<std::string> addresses = leading_out(Host(host()), hosts);
+  addresses.insert(loopback);
+  std::string made = question_word_ + " " + answer_word_;
+  for (const std::string& address : addresses) {
+    std::optional<Listener> listener = listening(address);
+    if (!listener) continue;
+    made += fmt::format(" {} {}", listener->at.address, listener->at.port);
+    listeners_.push_back(std::move(*listener));
   }
+  return listeners_.empty() ? std::string() : made;
 }
 
+void SideChannel::meet(const std::vector<std::string>& places) {
+  const Host own(host());
+  for (std::size_t rank = 0; rank < places.size(); ++rank) {
+    std::istringstream words(places[rank]);
+    Peer peer;
+    words >> peer.question_word >> peer.answer_word;
+    peer.places = usable(words, own, Host(hosts_.at(rank)).network == own.network);
+    peers_.push_back(std::move(peer));
+  }
+  if (listeners_.empty()) return;
+  thread_ = std::jthread([this](const std::stop_token& stop) { serve(stop); });
+}
+
+// Whoever says nothing, too much or never ends keeps nobody else waiting: all are attended at once.
 void SideChannel::serve(const std::stop_token& stop) {
+  std::vector<Guest> guests;
   while (!stop.stop_requested()) {
-    if (!ready(listener_, POLLIN, Clock::now() + look_up)) continue;
-    const Socket connection(::accept4(listener_, nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
-    if (connection.get() >= 0) answer_one(connection.get());
+    std::vector<pollfd> waiting;
+    for (const Guest& each : guests) {
+      const bool hears = each.answer.empty();
+      waiting.push_back({each.socket.get(), static_cast<short>(hears ? POLLIN : POLLOUT), 0});
+    }
+    for (const Listener& each : listeners_) waiting.push_back({each.socket.get(), POLLIN, 0});
+    ::poll(waiting.data(), waiting.size(), static_cast<int>(look_up.count()));
+    for (std::size_t i = 0; i < guests.size(); ++i) {
+      if (waiting[i].revents != 0) attend(guests[i]);
+    }
+    const Clock::time_point now = Clock::now();
+    std::erase_if(guests, [&](const Guest& each) { return each.over || now > each.end; });
+    admit(guests);
   }
 }
 
-void SideChannel::answer_one(int connection) {
-  const Clock::time_point end = Clock::now() + request_limit;
-  const std::string request = received(connection, '\n', request_bytes_max, end);
-  // Whoever does not know the launch's token is a stranger, or asks another launch's rank.
-  if (request.size() <= token_.size() || !request.starts_with(token_)) return;
-  std::string question = request.substr(token_.size() + 1);
-  if (!question.empty() && question.back() == '\n') question.pop_back();
-  sent(connection, answer_(question) + end_of_answer, end);
+void SideChannel::admit(std::vector<Guest>& guests) const {
+  for (const Listener& listener : listeners_) {
+    Socket socket = next_guest(listener);
+    // Where no descriptor is left, none is held by a stranger for long.
+    if (socket.get() < 0 && (errno == EMFILE || errno == ENFILE)) {
+      std::this_thread::sleep_for(milliseconds(1));
+    }
+    if (socket.get() < 0) continue;
+    if (guests.size() >= guests_max) guests.erase(guests.begin());
+    guests.push_back({std::move(socket), Clock::now() + request_limit, {}, {}, 0, false});
+  }
 }
 
-Heard SideChannel::ask_one(int rank, const std::string& question, milliseconds limit) const {
+void SideChannel::attend(Guest& guest) {
+  const int fd = guest.socket.get();
+  if (!guest.answer.empty()) {
+    const std::size_t rest = guest.answer.size() - guest.told;
+    const ssize_t part = ::send(fd, guest.answer.data() + guest.told, rest, MSG_NOSIGNAL);
+    if (part > 0) guest.told += static_cast<std::size_t>(part);
+    guest.over = guest.told == guest.answer.size() || (part < 0 && errno != EAGAIN);
+    return;
+  }
+  std::array<char, request_bytes_max> part{};
+  const ssize_t got = ::recv(fd, part.data(), part.size() - guest.question.size(), 0);
+  if (got < 0 && errno == EAGAIN) return;
+  guest.over = got <= 0;
+  if (guest.over) return;
+  guest.question.append(part.data(), static_cast<std::size_t>(got));
+  const std::string word = question_word_ + " ";
+  const std::size_t known = std::min(guest.question.size(), word.size());
+  guest.over = guest.question.compare(0, known, word, 0, known) != 0 ||
+               guest.question.size() >= request_bytes_max;
+  if (guest.over || guest.question.back() != end_of_question) return;
+  guest.question.pop_back();
+  guest.answer = answer_word_ + answer_(guest.question.substr(word.size())) + end_of_answer;
+  guest.end = Clock::now() + answer_limit;
+}
+
+// Each place of the rank has its try, and one more: a connection that is cut off in the middle is
+// that of a rank that has just gone, or that was too busy to hear the question whole.
+Heard SideChannel::ask_one(const Peer& peer, const std::string& question,
+                           milliseconds limit) const {
   const Clock::time_point end = Clock::now() + limit;
-  std::istringstream words(addresses_[rank]);
-  std::string host;
-  int port = 0;
-  if (!(words >> host >> port)) return {};
-  std::vector<std::string> addresses;
-  if (host == own_host()) addresses.emplace_back("127.0.0.1");
-  for (std::string address; host != own_host() && words >> address;) addresses.push_back(address);
-  for (int attempt = 0; attempt < attempts_max; ++attempt) {
-    std::vector<Attempt> attempts;
-    for (const std::string& each : addresses) attempts.push_back(connecting(each, port));
-    const auto [fd, refused] = connected(attempts, end);
-    if (fd < 0) return {refused ? Heard::Outcome::gone : Heard::Outcome::silent, ""};
-    if (!sent(fd, token_ + " " + question + "\n", end)) continue;
-    std::string text = received(fd, end_of_answer, answer_bytes_max, end);
-    // Cut off in the middle: it has just gone, or was too busy to hear all of the question.
-    if (text.empty() || text.back() != end_of_answer) continue;
-    text.pop_back();
-    return {Heard::Outcome::answered, text};
+  std::vector<Endpoint> places = peer.places;
+  for (std::size_t attempt = 0; attempt <= peer.places.size() && !places.empty(); ++attempt) {
+    const Connected to = connected(places, end);
+    if (to.at < 0) return {to.refused ? Heard::Outcome::gone : Heard::Outcome::silent, ""};
+    const int fd = to.socket.get();
+    std::optional<std::string> text;
+    if (sent(fd, peer.question_word + " " + question + end_of_question, end)) {
+      text = received(fd, peer.answer_word, end);
+    }
+    if (text) return {Heard::Outcome::answered, *text};
+    if (places.size() > 1) places.erase(places.begin() + to.at);
   }
   return {};
 }
@@ -250,9 +242,10 @@ std::vector<Heard> SideChannel::ask(const std::vector<int>& ranks, const std::st
   // Where no more threads can be had they are asked one after the other.
   std::vector<std::future<Heard>> asked;
   for (const int rank : ranks) {
-    asked.push_back(
-        std::async(std::launch::async | std::launch::deferred,
-                   [this, rank, &question, limit] { return ask_one(rank, question, limit); }));
+    asked.push_back(std::async(std::launch::async | std::launch::deferred,
+                               [peer = &peers_.at(rank), &question, limit, this] {
+                                 return ask_one(*peer, question, limit);
+                               }));
   }
   std::vector<Heard> heard;
   for (std::future<Heard>& each : asked) heard.push_back(each.get());

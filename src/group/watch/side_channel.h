@@ -1,6 +1,9 @@
-// How ranks talk while the transport is stuck: each listens on a TCP port of its own, and a
-// question is one connection. Nothing is kept open, so nothing needs to be repaired; who does not
-// answer in time is stopped or cut off, who refuses is gone.
+// How ranks talk while the transport is stuck: each listens on TCP ports of its own, and a question
+// is one connection. Nothing is kept open, so nothing needs to be repaired; who does not answer in
+// time is stopped or cut off, who refuses is gone. Each rank has two words by lot, which the ranks
+// tell each other over the transport: the one opens a question to it, the other its answers. Who
+// does not know the first is not heard, who does not say the second is not that rank of this
+// launch.
 #pragma once
 
 #include <chrono>
@@ -8,6 +11,8 @@
 #include <string>
 #include <thread>
 #include <vector>
+
+#include "group/watch/sockets.h"
 
 namespace slicecheck::group {
 
@@ -18,37 +23,53 @@ struct Heard {
   std::string text;
 };
 
-/// One rank's end. Answers on a thread of its own, also while the rank is in a call.
+/// One rank's end. Answers on a thread of its own, also while the rank is in a call. Nothing is
+/// opened before listen().
 class SideChannel {
  public:
   /// What a rank answers to a question; called on the channel's thread.
   using Answer = std::function<std::string(const std::string& question)>;
 
-  explicit SideChannel(Answer answer);
+  explicit SideChannel(Answer answer) : answer_(std::move(answer)) {}
   ~SideChannel();
   SideChannel(const SideChannel&) = delete;
   SideChannel& operator=(const SideChannel&) = delete;
 
-  /// Where this rank can be asked, for the others: host, port and addresses; empty where it cannot.
-  std::string address() const;
+  /// This host, for the others: its network and its addresses.
+  static std::string host();
 
-  /// From now on ranks can be asked. `token` tells this launch from others.
-  void meet(std::vector<std::string> addresses, std::string token);
+  /// Begins to listen: on loopback, and where there are ranks on other hosts (`hosts`: every rank's
+  /// host()) on the addresses that lead to them. Returns where this rank can be asked and its two
+  /// words, for the others; empty where it cannot.
+  std::string listen(const std::vector<std::string>& hosts);
+
+  /// From now on ranks can be asked. `places` is what listen() has returned, by rank.
+  void meet(const std::vector<std::string>& places);
 
   /// Asks these ranks at once, and waits at most `limit`. In the order of `ranks`.
   std::vector<Heard> ask(const std::vector<int>& ranks, const std::string& question,
                          std::chrono::milliseconds limit) const;
 
  private:
+  struct Guest;
+  struct Peer {
+    std::string question_word;
+    std::string answer_word;
+    std::vector<Endpoint> places;
+  };
+
   void serve(const std::stop_token& stop);
-  void answer_one(int connection);
-  Heard ask_one(int rank, const std::string& question, std::chrono::milliseconds limit) const;
+  void attend(Guest& guest);
+  void admit(std::vector<Guest>& guests) const;
+  Heard ask_one(const Peer& peer, const std::string& question,
+                std::chrono::milliseconds limit) const;
 
   Answer answer_;
-  std::vector<std::string> addresses_;
-  std::string token_;
-  int listener_ = -1;
-  int port_ = 0;
+  std::vector<std::string> hosts_;
+  std::vector<Peer> peers_;
+  std::vector<Listener> listeners_;
+  std::string question_word_;
+  std::string answer_word_;
   std::jthread thread_;
 };
 

@@ -10,7 +10,6 @@
 #include <csignal>
 #include <cstdlib>
 #include <fstream>
-#include <random>
 #include <sstream>
 
 #include "group/agree.h"
@@ -90,12 +89,6 @@ std::int64_t transferred_bytes() {
   return sum;
 }
 
-/// What tells a launch from any other.
-std::string fresh_token() {
-  std::random_device device;
-  return fmt::format("{:08x}{:08x}{:08x}", device(), device(), device());
-}
-
 }  // namespace
 
 Watchdog::Watchdog(const WatchLimits& limits, std::vector<const Notes*> notes, WatchActs acts)
@@ -122,19 +115,18 @@ Watchdog::~Watchdog() {
 void Watchdog::meet(Group& world) {
   rank_ = world.rank();
   size_ = world.size();
-  std::string token = fresh_token();
-  world.broadcast({reinterpret_cast<std::uint8_t*>(token.data()), token.size()}, 0);
-  std::vector<std::string> addresses =
-      share_texts(world, limits_.side_channel ? channel_.address() : "");
   {
     const std::lock_guard lock(mutex_);
-    last_heard_.resize(addresses.size());
+    last_heard_.resize(size_);
   }
-  if (!limits_.side_channel) return;
-  channel_.meet(std::move(addresses), std::move(token));
+  // Ranks of unequal options meet too, to be told so.
+  const bool talks = limits_.side_channel && size_ > 1;
+  const std::vector<std::string> hosts = share_texts(world, talks ? SideChannel::host() : "");
+  const std::vector<std::string> places = share_texts(world, talks ? channel_.listen(hosts) : "");
+  if (talks) channel_.meet(places);
   // A rank that is asked before it listens would look as if it were gone.
   world.least(0);
-  met_ = true;
+  met_ = talks;
 }
 
 void Watchdog::publish(const std::function<void()>& act) {
