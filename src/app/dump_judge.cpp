@@ -295,14 +295,16 @@ Result<SharePart> judged_share(const DumpCase& dump, const Share& share, Progres
 
 report::Report judged_group(const DumpCase& dump, std::int64_t group,
                             const verify::Evidence& evidence,
-                            const std::optional<verify::DueScalars>& due) {
+                            const std::optional<verify::DueScalars>& due,
+                            const std::function<void()>& moved) {
   const verify::Subject subject{dump.shape(),
                                 dump.ranks_of(group),
                                 static_cast<int>(dump.first_group + group),
                                 dump.layer,
                                 dump.payload(),
                                 due,
-                                dump.manifest.layer.value_or(0)};
+                                dump.manifest.layer.value_or(0),
+                                moved};
   report::Report made;
   made.findings = verify::findings(subject, evidence);
   Checks checks(dump, group);

@@ -2,6 +2,8 @@
 // holds all of it names what is wrong.
 #pragma once
 
+#include <functional>
+
 #include "app/command.h"
 #include "app/dump_case.h"
 #include "verify/evidence.h"
@@ -31,9 +33,11 @@ struct SharePart {
 /// Cost: the dump's files once; in memory a few experts, and one rank's block scales.
 Result<SharePart> judged_share(const DumpCase& dump, const Share& share, Progress& progress);
 
-/// The checks and findings of a group by all its evidence. `due` as due_scalars() says.
+/// The checks and findings of a group by all its evidence. `due` as due_scalars() says; `moved` is
+/// called as the naming goes on.
 report::Report judged_group(const DumpCase& dump, std::int64_t group,
                             const verify::Evidence& evidence,
-                            const std::optional<verify::DueScalars>& due);
+                            const std::optional<verify::DueScalars>& due,
+                            const std::function<void()>& moved = {});
 
 }  // namespace slicecheck::app

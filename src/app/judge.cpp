@@ -221,6 +221,7 @@ std::vector<report::Finding> named(const Context& context, const Source& source,
   subject.number = source.layer;
   subject.payload = source.payload;
   subject.due = verify::DueScalars{*scalars, source.payload.has_value(), source.up_by_gate};
+  subject.moved = [&context] { context.progress.moved(); };
   return verify::findings(subject, all);
 }
 

@@ -58,7 +58,7 @@ report::Report bytes_part(Context& context, const DumpCase& dump, const Share& s
   const verify::Evidence all = gathered(world, part.evidence);
   const std::optional<verify::DueScalars> due = group::agreed(world, due_scalars(dump), refusal);
   if (world.rank() != 0) return {};
-  return judged_group(dump, share.group, all, due);
+  return judged_group(dump, share.group, all, due, [&] { context.progress.moved(); });
 }
 
 /// Where several dumps are judged, each check and finding says of which it is.

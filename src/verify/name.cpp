@@ -17,6 +17,10 @@ namespace {
 
 using layout::Kind;
 
+void step(const Subject& subject) {
+  if (subject.moved) subject.moved();
+}
+
 auto place_key(const WrongTensor& one) {
   return std::make_tuple(one.target.side, one.target.rank, one.target.expert, one.target.kind);
 }
@@ -42,6 +46,7 @@ std::vector<WrongTensor> standing(const Subject& subject, const Evidence& eviden
   }
   std::vector<WrongTensor> made;
   for (WrongTensor one : all) {
+    step(subject);
     const Target& target = one.target;
     if (target.side == Side::tp) {
       const auto cut = cuts.find({target.kind, target.expert, target.rank});
@@ -278,12 +283,18 @@ std::map<std::set<Place>, std::vector<Kind>> by_places(const std::vector<const W
 std::vector<report::Finding> findings(const Subject& subject, const Evidence& evidence) {
   std::vector<WrongTensor> wrong = standing(subject, evidence);
   const Orders orders = orders_of(subject, wrong);
+  step(subject);
   join_uncut(wrong);
+  step(subject);
   join_kinds(wrong);
   join_alternatives(wrong);
+  step(subject);
   join_drifts(subject, wrong);
+  step(subject);
   name_seeds(subject, wrong);
+  step(subject);
   name_placement(subject, evidence, orders, wrong);
+  step(subject);
 
   std::vector<WrongScalar> scalars = wrong_scalars(subject, evidence, orders);
   name_seeds(subject, wrong, scalars);
@@ -302,6 +313,7 @@ std::vector<report::Finding> findings(const Subject& subject, const Evidence& ev
       if (cause == Cause::payload_of_other_layer)
         alike.scalars = taken(scalars, side, seed, places);
       for (const Widely& where : statements(subject, group, members, places)) {
+        step(subject);
         made.push_back(finding(subject, wrong, group, alike, where));
       }
     }

@@ -2,6 +2,8 @@
 // and said as widely as it is true over tensors, experts and ranks.
 #pragma once
 
+#include <functional>
+
 #include "experts/payload.h"
 #include "report/report.h"
 #include "verify/evidence.h"
@@ -24,6 +26,7 @@ struct Subject {
   std::optional<layout::Payload> payload;
   std::optional<DueScalars> due;
   std::int64_t payload_layer = 0;  // L of the payload's seed
+  std::function<void()> moved;     // called as naming goes on, or nothing
 };
 
 /// The findings of a group's evidence, errors before warnings, in a fixed order. A tp tensor that

@@ -191,6 +191,21 @@ TEST(Naming, another_layer_and_another_seed_are_said_as_they_are) {
   EXPECT_TRUE(said_of_seed_1(2, 0).ends_with("; their seed is 1, another than 2, which is due"));
 }
 
+// Whoever watches rank 0 sees it name a layer that is wrong all over.
+TEST(Naming, moves_on_at_every_wrong_tensor) {
+  Mutant mutant;
+  mutant.shape = faults::telling_shapes().front();
+  mutant.payload = {layout::PayloadKind::bytes, 2, 0};
+  const Layer layer = faults::healthy_layer({layout::PayloadKind::bytes, 1, 0}, mutant.shape);
+  const Evidence all = gathered(payload_judge(mutant), layer, true);
+  ASSERT_GT(all.wrong.size(), 20U);
+  Subject subject = subject_of(mutant, true);
+  std::size_t steps = 0;
+  subject.moved = [&] { ++steps; };
+  EXPECT_FALSE(findings(subject, all).empty());
+  EXPECT_GE(steps, all.wrong.size());
+}
+
 // The scalars of some experts alone: the tensors tell the seed, the places are not theirs.
 TEST(Naming, scalars_of_another_payload_elsewhere_have_the_same_cause) {
   Mutant mutant;
