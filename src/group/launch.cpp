@@ -52,6 +52,13 @@ std::string asked_to_forgive() {
   return {};
 }
 
+// Open MPI says both; where others say neither, their ranks find each other when they meet.
+std::string name_here(const std::string& ranks) {
+  const char* here = std::getenv("OMPI_COMM_WORLD_LOCAL_SIZE");
+  const char* name = std::getenv("PMIX_NAMESPACE");
+  return here == nullptr || name == nullptr || here != ranks ? std::string() : name;
+}
+
 }  // namespace
 
 std::optional<Launch> launch() {
@@ -59,7 +66,8 @@ std::optional<Launch> launch() {
     const char* ranks = std::getenv(mark.variable);
     if (ranks == nullptr) continue;
     const char* rank = std::getenv(mark.rank);
-    return Launch{mark.by, std::atoi(ranks), rank == nullptr ? 0 : std::atoi(rank)};
+    return Launch{mark.by, std::atoi(ranks), rank == nullptr ? 0 : std::atoi(rank),
+                  name_here(ranks)};
   }
   return {};
 }

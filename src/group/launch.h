@@ -14,6 +14,7 @@ struct Launch {
   std::string by;  // "Open MPI", "PMI" (MPICH, Intel MPI) or "Slurm"
   int ranks = 0;
   int rank = 0;
+  std::string name;  // on this host, where all its ranks are here and it has one; else empty
 };
 
 /// The launch that this process is a rank of, or nothing.

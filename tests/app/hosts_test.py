@@ -10,7 +10,7 @@ import sys
 import unittest.mock
 
 import program
-from endings_test import FAULTY, codes_are_known
+from endings_test import FAULTY
 
 # Seconds without progress: connections between hosts take their time.
 TIMEOUT = 8
@@ -147,7 +147,7 @@ def allowed():
 
 
 if __name__ == "__main__":
-    if not (codes_are_known() and allowed()):
+    if not (program.codes_are_known() and allowed()):
         print("not run: no network namespaces here, or a launcher that is not Open MPI's")
         sys.exit(77)
     program.main()

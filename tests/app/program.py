@@ -47,10 +47,23 @@ class Ended:
         return [line for line in self.stderr.splitlines() if line.startswith("slicecheck: ")]
 
 
-def launch(command, report, cwd=None):
+def mpirun(ranks, *flags):
+    """The launcher's part of a command line."""
+    return [MPIRUN, *FLAGS, *flags, "-n", str(ranks)]
+
+
+def codes_are_known():
+    """The codes that a launcher makes of lost ranks are its own: these are Open MPI's, which
+    calls its mpiexec OpenRTE's."""
+    told = subprocess.run([MPIRUN, "--version"], capture_output=True, text=True, check=False)
+    return "Open MPI" in told.stdout or "OpenRTE" in told.stdout
+
+
+def ran(command, cwd=None):
+    """A command that has ended, in time."""
     environment = dict(os.environ)
     environment.setdefault("OMPI_MCA_mpi_yield_when_idle", "1")
-    process = subprocess.run(
+    return subprocess.run(
         command,
         capture_output=True,
         text=True,
@@ -60,6 +73,10 @@ def launch(command, report, cwd=None):
         check=False,
         cwd=cwd,
     )
+
+
+def launch(command, report, cwd=None):
+    process = ran(command, cwd)
     made = None
     if report.is_file():
         made = json.loads(report.read_text(encoding="utf-8"))
@@ -82,9 +99,7 @@ class ProgramTest(unittest.TestCase):
 
     def mpi(self, ranks, *arguments, program=PROGRAM):
         report = self._report()
-        return launch(
-            [MPIRUN, *FLAGS, "-n", str(ranks), program, *arguments, "--report", str(report)], report
-        )
+        return launch([*mpirun(ranks), program, *arguments, "--report", str(report)], report)
 
     def mpi_apart(self, *ranks, program=PROGRAM):
         """One list of arguments a rank."""

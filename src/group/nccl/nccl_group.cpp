@@ -7,6 +7,7 @@
 
 #include <cstdlib>
 #include <exception>
+#include <mutex>
 #include <thread>
 #include <utility>
 
@@ -24,24 +25,63 @@ std::string failed(ncclResult_t status, std::string_view call) {
   return fmt::format("{} failed: {}", call, ncclGetErrorString(status));
 }
 
+/// NCCL's handle, shared by the rank that uses it and the end of the run. A rank whose communicator
+/// has been cut off stays where it is: its process is about to leave.
+class Handle {
+ public:
+  /// Calls `act` with the communicator, or never returns.
+  template <typename Act>
+  ncclResult_t use(Act act) {
+    const std::unique_lock lock(mutex_);
+    if (!cut_off_) return act(comm_);
+    for (;;) ::pause();
+  }
+
+  /// The communicator (null: there is none), which is whoever's it is now.
+  ncclComm_t taken() {
+    const std::lock_guard lock(mutex_);
+    return std::exchange(comm_, nullptr);
+  }
+
+  /// From the end of the run. A rank that is inside NCCL and does not come out of it keeps its
+  /// communicator; the end of the process takes it down.
+  void cut_off() {
+    std::unique_lock lock(mutex_, cutting_limit);
+    if (!lock) return;
+    cut_off_ = true;
+    ncclComm_t comm = std::exchange(comm_, nullptr);
+    lock.unlock();
+    if (comm != nullptr) ncclCommAbort(comm);
+  }
+
+ private:
+  static constexpr std::chrono::milliseconds cutting_limit{200};
+  std::timed_mutex mutex_;
+  ncclComm_t comm_ = nullptr;
+  bool cut_off_ = false;
+};
+
 /// A communicator whose every call has a deadline, and which is aborted when one is missed.
 class Communicator {
  public:
-  Communicator(int rank, std::chrono::milliseconds limit)
-      : rank_(rank), limit_(limit), exceptions_(std::uncaught_exceptions()) {}
+  Communicator(int rank, const NcclOptions& options)
+      : rank_(rank), limit_(options.limit), exceptions_(std::uncaught_exceptions()) {
+    if (options.aborts != nullptr) {
+      abort_ = options.aborts->add([handle = handle_] { handle->cut_off(); });
+    }
+  }
 
   // A rank that leaves by an exception leaves alone: nothing may wait for the others.
   ~Communicator() {
-    if (comm_ == nullptr) return;
-    if (std::uncaught_exceptions() != exceptions_) {
-      ncclCommAbort(comm_);
-      return;
-    }
+    bool fit = std::uncaught_exceptions() == exceptions_ && !none();
     begin("the end of the communicator");
-    if (waited(ncclCommFinalize(comm_))) {
-      ncclCommAbort(comm_);
+    fit = fit && !waited(use([](ncclComm_t comm) { return ncclCommFinalize(comm); }));
+    ncclComm_t comm = handle_->taken();
+    if (comm == nullptr) return;
+    if (fit) {
+      ncclCommDestroy(comm);
     } else {
-      ncclCommDestroy(comm_);
+      ncclCommAbort(comm);
     }
   }
   Communicator(const Communicator&) = delete;
@@ -52,7 +92,9 @@ class Communicator {
     ncclConfig_t config = NCCL_CONFIG_INITIALIZER;
     config.blocking = 0;
     begin("ncclCommInitRankConfig");
-    return waited(ncclCommInitRankConfig(&comm_, ranks, id, rank_, &config));
+    return waited(use([&](ncclComm_t& comm) {
+      return ncclCommInitRankConfig(&comm, ranks, id, rank_, &config);
+    }));
   }
 
   /// Names the call that is under way; its deadline starts.
@@ -61,32 +103,52 @@ class Communicator {
     begun_ = Clock::now();
   }
 
-  /// A call that was begun and gave `status` is enqueued when this returns.
-  void check(ncclResult_t status) {
-    const Reason reason = waited(status);
+  /// Makes the call that was begun, of this communicator: it is enqueued when this returns.
+  template <typename Act>
+  void call(Act act) {
+    const Reason reason = waited(use(act));
     if (reason) end(reason.text());
   }
 
   /// While its work is waited for: ends the group when the communicator has failed or is late.
   void watch(std::chrono::milliseconds waited) {
-    if (comm_ == nullptr) return;
+    if (none()) return;
     const Reason reason = trouble(waited);
     if (reason) end(reason.text());
   }
 
-  ncclComm_t get() const { return comm_; }
-
   /// Ends the group for what is wrong with this rank.
   [[noreturn]] void end(const std::string& text) {
-    if (comm_ != nullptr) ncclCommAbort(std::exchange(comm_, nullptr));
+    if (ncclComm_t comm = handle_->taken(); comm != nullptr) ncclCommAbort(comm);
     lose(rank_, fmt::format("rank {}: {}", rank_, text));
   }
 
  private:
-  Reason trouble(std::chrono::milliseconds waited) const {
+  template <typename Act>
+  ncclResult_t use(Act act) const {
+    return handle_->use(act);
+  }
+
+  bool none() const {
+    return use([](ncclComm_t comm) { return comm == nullptr ? ncclInvalidUsage : ncclSuccess; }) !=
+           ncclSuccess;
+  }
+
+  /// What asking the communicator gave, and what it said of itself.
+  struct Asked {
+    ncclResult_t asking = ncclSuccess;
     ncclResult_t status = ncclSuccess;
-    const ncclResult_t asked = ncclCommGetAsyncError(comm_, &status);
-    if (asked != ncclSuccess) return Reason(failed(asked, "ncclCommGetAsyncError"));
+  };
+
+  Asked asked() const {
+    Asked made;
+    made.asking = use([&](ncclComm_t comm) { return ncclCommGetAsyncError(comm, &made.status); });
+    return made;
+  }
+
+  Reason trouble(std::chrono::milliseconds waited) const {
+    const auto [asking, status] = asked();
+    if (asking != ncclSuccess) return Reason(failed(asking, "ncclCommGetAsyncError"));
     if (status != ncclSuccess && status != ncclInProgress) return Reason(failed(status, call_));
     if (waited < limit_) return {};
     return Reason(fmt::format("{} has not ended within {} ms", call_, limit_.count()));
@@ -94,11 +156,10 @@ class Communicator {
 
   Reason waited(ncclResult_t status) const {
     if (status != ncclSuccess && status != ncclInProgress) return Reason(failed(status, call_));
-    must(comm_ != nullptr, "a communicator that was never made is waited for");
+    must(!none(), "a communicator that was never made is waited for");
     for (;;) {
-      ncclResult_t now = ncclSuccess;
-      const ncclResult_t asked = ncclCommGetAsyncError(comm_, &now);
-      if (asked == ncclSuccess && now == ncclSuccess) return {};
+      const auto [asking, now] = asked();
+      if (asking == ncclSuccess && now == ncclSuccess) return {};
       Reason reason =
           trouble(std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - begun_));
       if (reason) return reason;
@@ -109,7 +170,8 @@ class Communicator {
   int rank_;
   std::chrono::milliseconds limit_;
   int exceptions_;
-  ncclComm_t comm_ = nullptr;
+  std::shared_ptr<Handle> handle_ = std::make_shared<Handle>();
+  std::shared_ptr<const Aborts::Act> abort_;
   std::string call_;
   Clock::time_point begun_;
 };
@@ -122,7 +184,7 @@ class NcclGroup final : public Group {
         control_(*owned_),
         space_(std::move(space)),
         options_(options),
-        communicator_(control_.rank(), options.limit) {}
+        communicator_(control_.rank(), options) {}
 
   ~NcclGroup() override {
     space_->watch({});
@@ -158,10 +220,12 @@ class NcclGroup final : public Group {
     select();
     communicator_.begin("the all-to-all");
 #if NCCL_VERSION_CODE >= NCCL_VERSION(2, 28, 0)
-    communicator_.check(ncclAlltoAll(sent, received, static_cast<std::size_t>(block_bytes),
-                                     ncclUint8, communicator_.get(), stream()));
+    communicator_.call([&](ncclComm_t comm) {
+      return ncclAlltoAll(sent, received, static_cast<std::size_t>(block_bytes), ncclUint8, comm,
+                          stream());
+    });
 #else
-    communicator_.check(sent_and_received(received, sent, block_bytes, 0));
+    exchange(received, sent, block_bytes, 0);
 #endif
   }
 
@@ -170,7 +234,7 @@ class NcclGroup final : public Group {
     if (block_bytes == 0 || size() == 1) return;
     select();
     communicator_.begin("the all-to-all");
-    communicator_.check(sent_and_received(received, sent, block_bytes, 1));
+    exchange(received, sent, block_bytes, 1);
   }
 
   void all_gather(std::uint8_t* received, const std::uint8_t* sent,
@@ -178,8 +242,10 @@ class NcclGroup final : public Group {
     if (block_bytes == 0) return;
     select();
     communicator_.begin("the all-gather");
-    communicator_.check(ncclAllGather(sent, received, static_cast<std::size_t>(block_bytes),
-                                      ncclUint8, communicator_.get(), stream()));
+    communicator_.call([&](ncclComm_t comm) {
+      return ncclAllGather(sent, received, static_cast<std::size_t>(block_bytes), ncclUint8, comm,
+                           stream());
+    });
   }
 
   std::unique_ptr<Group> split(int color) override {
@@ -201,24 +267,25 @@ class NcclGroup final : public Group {
   }
 
   // One call of NCCL: rank r sends to r + step and receives from r - step, from `first` step on.
-  ncclResult_t sent_and_received(std::uint8_t* received, const std::uint8_t* sent,
-                                 std::int64_t block_bytes, int first) {
+  void exchange(std::uint8_t* received, const std::uint8_t* sent, std::int64_t block_bytes,
+                int first) {
     const auto bytes = static_cast<std::size_t>(block_bytes);
     const auto going = [](ncclResult_t status) {
       return status == ncclSuccess || status == ncclInProgress;
     };
-    ncclResult_t status = ncclGroupStart();
-    for (int step = first; step < size() && going(status); ++step) {
-      const int dest = (rank() + step) % size();
-      const int source = (rank() - step + size()) % size();
-      status = ncclSend(sent + dest * block_bytes, bytes, ncclUint8, dest, communicator_.get(),
-                        stream());
-      if (!going(status)) break;
-      status = ncclRecv(received + source * block_bytes, bytes, ncclUint8, source,
-                        communicator_.get(), stream());
-    }
-    const ncclResult_t ended = ncclGroupEnd();
-    return going(status) ? ended : status;
+    communicator_.call([&](ncclComm_t comm) {
+      ncclResult_t status = ncclGroupStart();
+      for (int step = first; step < size() && going(status); ++step) {
+        const int dest = (rank() + step) % size();
+        const int source = (rank() - step + size()) % size();
+        status = ncclSend(sent + dest * block_bytes, bytes, ncclUint8, dest, comm, stream());
+        if (!going(status)) break;
+        status =
+            ncclRecv(received + source * block_bytes, bytes, ncclUint8, source, comm, stream());
+      }
+      const ncclResult_t ended = ncclGroupEnd();
+      return going(status) ? ended : status;
+    });
   }
 
   std::unique_ptr<Group> owned_;

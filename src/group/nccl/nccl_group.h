@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "group/group.h"
+#include "group/watch/aborts.h"
 #include "memory/cuda/device.h"
 
 namespace slicecheck::group {
@@ -19,6 +20,7 @@ struct NcclOptions {
   int color = 0;           // ranks of equal color are a group
   bool share_gpu = false;  // several ranks on one GPU, over loopback: slow, for development
   std::chrono::milliseconds limit = std::chrono::minutes(2);  // of one call, from its start
+  Aborts* aborts = nullptr;  // what a run that ends before its end calls; outlives the group
 };
 
 /// The device of a rank: its host rank's number, or the only one that it sees. Refuses when there

@@ -1,6 +1,9 @@
 #include "group/watch/notes.h"
 
 #include <fmt/format.h>
+#include <unistd.h>
+
+#include "group/watch/stack.h"
 
 namespace slicecheck::group {
 
@@ -10,9 +13,12 @@ std::string text(const Standing& standing) {
                      standing.sequence, static_cast<double>(standing.idle.count()) / 1000);
 }
 
+Notes::Notes() : thread_(::getpid()) {}
+
 void Notes::phase(std::string_view name) {
   const std::lock_guard lock(mutex_);
   phase_ = name;
+  thread_ = own_thread();
   ++sequence_;
   last_ = Clock::now();
 }
@@ -34,6 +40,11 @@ Standing Notes::standing() const {
   const std::lock_guard lock(mutex_);
   return {phase_, call_, sequence_,
           std::chrono::duration_cast<std::chrono::milliseconds>(Clock::now() - last_)};
+}
+
+int Notes::thread() const {
+  const std::lock_guard lock(mutex_);
+  return thread_;
 }
 
 }  // namespace slicecheck::group

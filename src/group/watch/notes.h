@@ -25,6 +25,7 @@ std::string text(const Standing& standing);
 /// A rank's notes. Written by the rank, read by any thread.
 class Notes {
  public:
+  Notes();
   /// The rank enters a phase.
   void phase(std::string_view name);
   /// The rank enters a call that may block, or (empty) has come out of it.
@@ -34,12 +35,16 @@ class Notes {
 
   Standing standing() const;
 
+  /// The thread that entered the last phase; before that the process's first.
+  int thread() const;
+
  private:
   using Clock = std::chrono::steady_clock;
   mutable std::mutex mutex_;
   std::string phase_ = "start";
   std::string call_;
   std::int64_t sequence_ = 0;
+  int thread_;
   Clock::time_point last_ = Clock::now();
 };
 

@@ -2,6 +2,7 @@
 
 #include <fmt/format.h>
 #include <poll.h>
+#include <sys/eventfd.h>
 #include <sys/socket.h>
 
 #include <algorithm>
@@ -18,7 +19,7 @@ namespace {
 using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
-constexpr milliseconds look_up{100};        // how often the server looks whether it is to stop
+constexpr milliseconds look_up{100};        // how often the server looks whose time is over
 constexpr milliseconds request_limit{300};  // for one question to arrive whole
 constexpr milliseconds answer_limit{1000};  // for one answer to leave whole
 constexpr std::size_t guests_max = 256;     // beyond it the one that has waited longest must go
@@ -155,12 +156,34 @@ void SideChannel::meet(const std::vector<std::string>& places) {
     peer.places = usable(words, own, Host(hosts_.at(rank)).network == own.network);
     peers_.push_back(std::move(peer));
   }
+  begin();
+}
+
+void SideChannel::meet_here(const std::string& launch, int rank, int ranks) {
+  const auto name = [&](int of) { return fmt::format("@slicecheck/{}/{}", launch, of); };
+  for (int each = 0; each < ranks; ++each) {
+    peers_.push_back({name(each), name(each) + " ", {{name(each), 0}}});
+  }
+  question_word_ = name(rank);
+  answer_word_ = name(rank) + " ";
+  if (std::optional<Listener> listener = listening(name(rank))) {
+    listeners_.push_back(std::move(*listener));
+  }
+  begin();
+}
+
+void SideChannel::begin() {
   if (listeners_.empty()) return;
-  thread_ = std::jthread([this](const std::stop_token& stop) { serve(stop); });
+  const int woken = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+  thread_ = std::jthread([this, woken](const std::stop_token& stop) {
+    const Socket wake(woken);
+    const std::stop_callback stopped(stop, [woken] { ::eventfd_write(woken, 1); });
+    serve(stop, woken);
+  });
 }
 
 // Whoever says nothing, too much or never ends keeps nobody else waiting: all are attended at once.
-void SideChannel::serve(const std::stop_token& stop) {
+void SideChannel::serve(const std::stop_token& stop, int woken) {
   std::vector<Guest> guests;
   while (!stop.stop_requested()) {
     std::vector<pollfd> waiting;
@@ -169,6 +192,7 @@ void SideChannel::serve(const std::stop_token& stop) {
       waiting.push_back({each.socket.get(), static_cast<short>(hears ? POLLIN : POLLOUT), 0});
     }
     for (const Listener& each : listeners_) waiting.push_back({each.socket.get(), POLLIN, 0});
+    waiting.push_back({woken, POLLIN, 0});
     ::poll(waiting.data(), waiting.size(), static_cast<int>(look_up.count()));
     for (std::size_t i = 0; i < guests.size(); ++i) {
       if (waiting[i].revents != 0) attend(guests[i]);

@@ -46,6 +46,10 @@ class SideChannel {
   /// From now on ranks can be asked. `places` is what listen() has returned, by rank.
   void meet(const std::vector<std::string>& places);
 
+  /// Before ranks meet, those of one host find each other by their numbers in `launch`, the name of
+  /// the launch on this host: in place of listen() and meet().
+  void meet_here(const std::string& launch, int rank, int ranks);
+
   /// Asks these ranks at once, and waits at most `limit`. In the order of `ranks`.
   std::vector<Heard> ask(const std::vector<int>& ranks, const std::string& question,
                          std::chrono::milliseconds limit) const;
@@ -58,7 +62,8 @@ class SideChannel {
     std::vector<Endpoint> places;
   };
 
-  void serve(const std::stop_token& stop);
+  void begin();
+  void serve(const std::stop_token& stop, int woken);
   void attend(Guest& guest);
   void admit(std::vector<Guest>& guests) const;
   Heard ask_one(const Peer& peer, const std::string& question,

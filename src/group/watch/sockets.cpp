@@ -7,11 +7,13 @@
 #include <netinet/in.h>
 #include <poll.h>
 #include <sys/socket.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <cstring>
 #include <fstream>
 
@@ -28,19 +30,63 @@ std::string text(const in_addr& address) {
   return ::inet_ntop(AF_INET, &address, made.data(), made.size()) == nullptr ? "" : made.data();
 }
 
-std::optional<sockaddr_in> address_of(const Endpoint& place) {
+/// An address as the system takes it.
+struct Address {
+  sockaddr_storage bytes{};
+  socklen_t size = sizeof bytes;
+
+  sockaddr* get() { return reinterpret_cast<sockaddr*>(&bytes); }
+  const sockaddr* get() const { return reinterpret_cast<const sockaddr*>(&bytes); }
+  template <typename T>
+  T as() const {
+    T made{};
+    std::memcpy(&made, &bytes, sizeof made);
+    return made;
+  }
+};
+
+template <typename T>
+Address written(const T& known, std::size_t size) {
+  Address made;
+  std::memcpy(&made.bytes, &known, size);
+  made.size = static_cast<socklen_t>(size);
+  return made;
+}
+
+/// A name in no file: its first byte is 0.
+std::optional<Address> named(const std::string& name) {
+  sockaddr_un made{};
+  made.sun_family = AF_UNIX;
+  if (name.size() > sizeof made.sun_path) return {};
+  std::memcpy(made.sun_path + 1, name.data() + 1, name.size() - 1);
+  return written(made, offsetof(sockaddr_un, sun_path) + name.size());
+}
+
+std::optional<Address> address_of(const Endpoint& place) {
+  if (place.address.starts_with('@')) return named(place.address);
   sockaddr_in made{};
   made.sin_family = AF_INET;
   made.sin_port = htons(static_cast<std::uint16_t>(place.port));
   if (::inet_pton(AF_INET, place.address.c_str(), &made.sin_addr) != 1) return {};
+  return written(made, sizeof made);
+}
+
+std::optional<Address> name_of(int fd) {
+  Address made;
+  if (::getsockname(fd, made.get(), &made.size) != 0) return {};
   return made;
 }
 
-std::optional<sockaddr_in> name_of(int fd) {
-  sockaddr_in made{};
-  socklen_t size = sizeof made;
-  if (::getsockname(fd, reinterpret_cast<sockaddr*>(&made), &size) != 0) return {};
-  return made;
+/// Names of a host are anybody's: whoever is another user is nobody.
+bool own_user(const Endpoint& place, int fd) {
+  if (!place.address.starts_with('@')) return true;
+  ucred other{};
+  socklen_t size = sizeof other;
+  return ::getsockopt(fd, SOL_SOCKET, SO_PEERCRED, &other, &size) == 0 && other.uid == ::geteuid();
+}
+
+Socket stream(const Address& address) {
+  return Socket(::socket(address.bytes.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
 }
 
 bool done(int code) { return code == 0; }
@@ -60,11 +106,10 @@ struct Attempt {
 
 /// Begins to connect, without waiting.
 Attempt connecting(const Endpoint& place) {
-  const std::optional<sockaddr_in> to = address_of(place);
+  const std::optional<Address> to = address_of(place);
   if (!to) return {};
-  Socket made(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  const auto* address = reinterpret_cast<const sockaddr*>(&*to);
-  const bool begun = done(::connect(made.get(), address, sizeof *to)) || errno == EINPROGRESS;
+  Socket made = stream(*to);
+  const bool begun = done(::connect(made.get(), to->get(), to->size)) || errno == EINPROGRESS;
   // A socket that failed at once looks ready to poll(), and its error is gone.
   if (!begun) return {Socket(), errno == ECONNREFUSED};
   return {std::move(made), false};
@@ -87,19 +132,21 @@ bool ready(int fd, short events, Clock::time_point end) {
 }
 
 std::optional<Listener> listening(const std::string& address) {
-  const std::optional<sockaddr_in> at = address_of({address, 0});
+  const std::optional<Address> at = address_of({address, 0});
   if (!at) return {};
-  Socket made(::socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0));
-  const auto* wanted = reinterpret_cast<const sockaddr*>(&*at);
+  Socket made = stream(*at);
   const bool listens =
-      done(::bind(made.get(), wanted, sizeof *at)) && done(::listen(made.get(), backlog));
-  const std::optional<sockaddr_in> name = listens ? name_of(made.get()) : std::nullopt;
+      done(::bind(made.get(), at->get(), at->size)) && done(::listen(made.get(), backlog));
+  const std::optional<Address> name = listens ? name_of(made.get()) : std::nullopt;
   if (!name) return {};
-  return Listener{std::move(made), {address, ntohs(name->sin_port)}};
+  const bool port = name->bytes.ss_family == AF_INET;
+  return Listener{std::move(made), {address, port ? ntohs(name->as<sockaddr_in>().sin_port) : 0}};
 }
 
 Socket next_guest(const Listener& listener) {
-  return Socket(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  Socket made(::accept4(listener.socket.get(), nullptr, nullptr, SOCK_NONBLOCK | SOCK_CLOEXEC));
+  if (made.get() >= 0 && !own_user(listener.at, made.get())) return {};
+  return made;
 }
 
 Connected connected(const std::vector<Endpoint>& places, Clock::time_point end) {
@@ -118,7 +165,7 @@ Connected connected(const std::vector<Endpoint>& places, Clock::time_point end) 
       if (waiting[i].revents == 0) continue;
       const int error = error_of(waiting[i].fd);
       made.refused = made.refused || error == ECONNREFUSED;
-      if (error == 0 && (waiting[i].revents & POLLOUT) != 0) {
+      if (error == 0 && (waiting[i].revents & POLLOUT) != 0 && own_user(places[i], waiting[i].fd)) {
         made.socket = std::move(attempts[i].socket);
         made.at = static_cast<int>(i);
         return made;
@@ -155,13 +202,12 @@ std::vector<std::string> own_addresses() {
 }
 
 std::string address_towards(const std::string& address) {
-  const std::optional<sockaddr_in> to = address_of({address, any_service});
+  const std::optional<Address> to = address_of({address, any_service});
   if (!to) return {};
   const Socket asking(::socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0));
-  const auto* wanted = reinterpret_cast<const sockaddr*>(&*to);
-  if (!done(::connect(asking.get(), wanted, sizeof *to))) return {};
-  const std::optional<sockaddr_in> name = name_of(asking.get());
-  return name ? text(name->sin_addr) : std::string();
+  if (!done(::connect(asking.get(), to->get(), to->size))) return {};
+  const std::optional<Address> name = name_of(asking.get());
+  return name ? text(name->as<sockaddr_in>().sin_addr) : std::string();
 }
 
 }  // namespace slicecheck::group

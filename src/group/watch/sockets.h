@@ -28,7 +28,8 @@ class Socket {
   int fd_ = -1;
 };
 
-/// Where a process listens: an IPv4 address and a port.
+/// Where a process listens: an IPv4 address and a port; or, with '@' before it, a name that the
+/// processes of this user find on this host, and that goes with who has it.
 struct Endpoint {
   std::string address;
   int port = 0;
@@ -40,7 +41,8 @@ struct Listener {
   Endpoint at;
 };
 
-/// Listens on a free port of this address of this host; nothing where that cannot be.
+/// Listens on a free port of this address of this host, or by this name; nothing where that cannot
+/// be.
 std::optional<Listener> listening(const std::string& address);
 
 /// The next that has connected to it; -1 where there is none (now, or no descriptor is left).

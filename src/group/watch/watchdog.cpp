@@ -13,6 +13,7 @@
 #include <sstream>
 
 #include "group/agree.h"
+#include "group/watch/stack.h"
 
 namespace slicecheck::group {
 namespace {
@@ -25,7 +26,9 @@ constexpr milliseconds asking_limit{400};    // survivors have half a second fro
 constexpr milliseconds patient_limit{900};   // where nobody kills: a busy machine answers late
 constexpr milliseconds waiting_limit{2000};  // for the reporter's word, before it is asked again
 constexpr milliseconds reporting_limit{20000};
-constexpr milliseconds settle_time{100};  // for what was said to leave this process
+constexpr milliseconds stacks_limit{300};    // for the stacks of this process's ranks
+constexpr milliseconds aborting_limit{300};  // for what is cut off at the end
+constexpr milliseconds settle_time{100};     // for what was said to leave this process
 constexpr milliseconds look_around_time{1000};
 constexpr milliseconds suspended_time{5000};  // no tick takes that long on a machine that runs
 constexpr double seconds_max = 1e9;           // beyond it a time is for ever
@@ -43,39 +46,6 @@ sigset_t watched_signals() {
 
 milliseconds of_seconds(double seconds) {
   return milliseconds(static_cast<std::int64_t>(std::min(seconds, seconds_max) * 1000));
-}
-
-/// A rank's state as lines; the journal is the rest.
-std::string written(const RankState& state) {
-  const Standing standing = state.standing.value_or(Standing{});
-  return fmt::format("{}\n{}\n{}\n{}\n{}\n{}\n{}", static_cast<int>(state.trigger), state.words,
-                     standing.phase, standing.call, standing.sequence, standing.idle.count(),
-                     state.journal);
-}
-
-RankState read(int rank, const Heard& heard) {
-  RankState made;
-  made.rank = rank;
-  made.outcome = heard.outcome;
-  if (heard.outcome != Heard::Outcome::answered) return made;
-  std::istringstream lines(heard.text);
-  const auto next = [&] {
-    std::string line;
-    std::getline(lines, line);
-    return line;
-  };
-  made.trigger = static_cast<Trigger>(std::atoi(next().c_str()));
-  made.words = next();
-  Standing standing;
-  standing.phase = next();
-  standing.call = next();
-  standing.sequence = std::atoll(next().c_str());
-  standing.idle = milliseconds(std::atoll(next().c_str()));
-  made.standing = standing;
-  std::ostringstream rest;
-  rest << lines.rdbuf();
-  made.journal = rest.str();
-  return made;
 }
 
 /// Bytes that this process has read and written, by what the kernel counts: files above all.
@@ -97,10 +67,18 @@ Watchdog::Watchdog(const WatchLimits& limits, std::vector<const Notes*> notes, W
       acts_(std::move(acts)),
       rank_(limits.rank),
       size_(static_cast<int>(notes_.size())),
+      early_([this](const std::string& question) { return answer(question); }),
       channel_([this](const std::string& question) { return answer(question); }) {
+  prepare_stacks();
   const sigset_t set = watched_signals();
   pthread_sigmask(SIG_BLOCK, &set, nullptr);
   signals_ = ::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+  if (limits_.side_channel && !limits_.launch.empty()) {
+    size_ = limits_.ranks;
+    last_heard_.resize(size_);
+    early_.meet_here(limits_.launch, rank_, size_);
+    met_here_ = true;
+  }
   thread_ = std::jthread([this](const std::stop_token& stop) { watch(stop); });
 }
 
@@ -210,14 +188,14 @@ milliseconds Watchdog::idle() const {
 
 std::vector<int> Watchdog::others() const {
   std::vector<int> made;
-  for (int rank = 0; met_ && rank < size_; ++rank) {
+  for (int rank = 0; (met_ || met_here_) && rank < size_; ++rank) {
     if (rank != rank_) made.push_back(rank);
   }
   return made;
 }
 
 bool Watchdog::someone_is_gone() {
-  const std::vector<Heard> heard = channel_.ask(others(), "state", asking_limit);
+  const std::vector<Heard> heard = channel().ask(others(), "state", asking_limit);
   return std::any_of(heard.begin(), heard.end(),
                      [](const Heard& each) { return each.outcome == Heard::Outcome::gone; });
 }
@@ -225,7 +203,7 @@ bool Watchdog::someone_is_gone() {
 // A rank that waits long for one that works is not hung.
 bool Watchdog::others_move_on() {
   const std::vector<int> asked = others();
-  const std::vector<Heard> heard = channel_.ask(asked, "state", patient_limit);
+  const std::vector<Heard> heard = channel().ask(asked, "state", patient_limit);
   for (std::size_t i = 0; i < asked.size(); ++i) {
     const RankState state = read(asked[i], heard[i]);
     if (state.standing && state.standing->idle + tick < of_seconds(limits_.timeout_seconds)) {
@@ -237,7 +215,7 @@ bool Watchdog::others_move_on() {
 
 void Watchdog::look_around() {
   const std::vector<int> asked = others();
-  const std::vector<Heard> heard = channel_.ask(asked, "state", asking_limit);
+  const std::vector<Heard> heard = channel().ask(asked, "state", asking_limit);
   const std::lock_guard lock(mutex_);
   for (std::size_t i = 0; i < asked.size(); ++i) {
     const RankState state = read(asked[i], heard[i]);
@@ -254,7 +232,24 @@ std::string Watchdog::state() const {
   const std::lock_guard lock(mutex_);
   mine.trigger = own_trigger_;
   mine.words = words_;
+  if (!stacks_.empty()) mine.stack = stacks_.front();
   return written(mine);
+}
+
+void Watchdog::take_stacks() {
+  const std::lock_guard taking(taking_);
+  const Clock::time_point end = Clock::now() + stacks_limit;
+  {
+    const std::lock_guard lock(mutex_);
+    if (!stacks_.empty()) return;
+  }
+  std::vector<std::string> taken;
+  for (const Notes* each : notes_) {
+    const auto rest = std::chrono::duration_cast<milliseconds>(end - Clock::now());
+    taken.push_back(stack_of(each->thread(), std::max(rest, milliseconds(0))));
+  }
+  const std::lock_guard lock(mutex_);
+  stacks_ = std::move(taken);
 }
 
 std::string Watchdog::answer(const std::string& question) {
@@ -267,6 +262,7 @@ std::string Watchdog::answer(const std::string& question) {
     Trigger none = Trigger::none;
     asked_to_end_.compare_exchange_strong(none, static_cast<Trigger>(number));
   }
+  if (what == "stack") take_stacks();
   return state();
 }
 
@@ -288,6 +284,7 @@ Ending Watchdog::ending(Trigger trigger, const std::vector<Heard>& heard,
   if (notes_.size() > 1) {
     made.ranks.front().trigger = Trigger::none;
     for (RankState& each : made.ranks) {
+      if (each.rank < std::ssize(stacks_)) each.stack = stacks_[each.rank];
       if (each.rank == own_rank_) each.trigger = own_trigger_;
       if (each.rank == own_rank_) each.words = words_;
     }
@@ -301,6 +298,21 @@ Ending Watchdog::ending(Trigger trigger, const std::vector<Heard>& heard,
   std::sort(made.ranks.begin(), made.ranks.end(),
             [](const RankState& a, const RankState& b) { return a.rank < b.rank; });
   return made;
+}
+
+// Asked for apart: it takes a moment, and who is slow to say in what it stands still is not silent.
+std::vector<Heard> Watchdog::with_stacks(const std::vector<int>& asked, std::vector<Heard> heard) {
+  std::vector<int> living;
+  for (std::size_t i = 0; i < asked.size(); ++i) {
+    if (heard[i].outcome == Heard::Outcome::answered) living.push_back(asked[i]);
+  }
+  std::vector<Heard> told = channel().ask(living, "stack", patient_limit);
+  take_stacks();
+  for (std::size_t i = 0; i < living.size(); ++i) {
+    const auto at = std::find(asked.begin(), asked.end(), living[i]) - asked.begin();
+    if (told[i].outcome == Heard::Outcome::answered) heard[at] = std::move(told[i]);
+  }
+  return heard;
 }
 
 int Watchdog::written_report(const Ending& of) const {
@@ -317,29 +329,34 @@ void Watchdog::conclude(Trigger trigger) {
   const std::string question = fmt::format("ending {}", static_cast<int>(trigger));
   const std::vector<int> asked = others();
   // As long as a lower rank answers it may be writing; a machine that does much else writes late.
-  const Clock::time_point given_up = Clock::now() + (met_ ? reporting_limit : 2 * waiting_limit);
+  const Clock::time_point given_up =
+      Clock::now() + (asked.empty() ? 2 * waiting_limit : reporting_limit);
   while (told_code_ < 0 && Clock::now() < given_up) {
-    const std::vector<Heard> heard = channel_.ask(asked, question, limit);
+    std::vector<Heard> heard = channel().ask(asked, question, limit);
     bool lowest = true;
     for (std::size_t i = 0; i < asked.size(); ++i) {
       lowest = lowest && (heard[i].outcome != Heard::Outcome::answered || asked[i] > rank_);
     }
     // Without a side channel nobody can be asked, and two reports would be one too many.
-    if (!met_) lowest = rank_ == 0;
+    if (asked.empty()) lowest = rank_ == 0;
     // What came while this rank was stopped is answered before what it asks itself: the others may
     // have reported long ago.
-    if (lowest && met_) channel_.ask({rank_}, "state", limit);
+    if (lowest && !asked.empty()) channel().ask({rank_}, "state", limit);
     if (lowest && told_code_ < 0) {
       // The run's own report may be under way: the watchdog's comes after it, and stands.
       concluding_ = true;
       const std::unique_lock held(reporting_, limit);
+      if (stands_still(trigger)) heard = with_stacks(asked, std::move(heard));
       told_code_ = written_report(ending(trigger, heard, asked));
-      channel_.ask(asked, fmt::format("ended {}", told_code_.load()), asking_limit);
+      // The report has it all: whoever is killed from here on leaves nothing behind either.
+      acts_.leave();
+      channel().ask(asked, fmt::format("ended {}", told_code_.load()), asking_limit);
       break;
     }
     const Clock::time_point end = Clock::now() + waiting_limit;
     while (told_code_ < 0 && Clock::now() < end) std::this_thread::sleep_for(milliseconds(5));
   }
+  aborts_.call(aborting_limit);
   std::this_thread::sleep_for(settle_time);
   const int own_code = trigger == Trigger::failed ? error_code : hung_code;
   leave(told_code_ < 0 ? own_code : told_code_.load());

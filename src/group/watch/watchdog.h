@@ -12,6 +12,8 @@
 #include <vector>
 
 #include "group/group.h"
+#include "group/watch/aborts.h"
+#include "group/watch/ending.h"
 #include "group/watch/notes.h"
 #include "group/watch/side_channel.h"
 
@@ -23,26 +25,9 @@ struct WatchLimits {
   double timeout_seconds = 120;
   double deadline_seconds = 0;
   bool side_channel = true;
-  int rank = 0;  // as the launcher says, until the ranks have met
-};
-
-/// Why a run ends before its end.
-enum class Trigger { none, no_progress, deadline, terminated, lost, failed };
-
-/// What is known of a rank when a run ends.
-struct RankState {
-  int rank = 0;
-  Heard::Outcome outcome = Heard::Outcome::answered;
-  std::optional<Standing> standing;  // for a rank that does not answer the last that it said
-  Trigger trigger = Trigger::none;
-  std::string words;  // of a rank that failed
-  std::string journal;
-};
-
-/// A run that ends before its end: why, and what is known of every rank.
-struct Ending {
-  Trigger trigger = Trigger::none;
-  std::vector<RankState> ranks;
+  int rank = 0;        // as the launcher says, until the ranks have met
+  int ranks = 1;       // likewise
+  std::string launch;  // its name on this host, where all its ranks are here; else empty
 };
 
 /// What the watchdog is given. All are called on its own threads.
@@ -73,6 +58,9 @@ class Watchdog {
   /// The report is written: from here on a signal or a hang ends this process with `code`.
   void reported(int code);
 
+  /// What is to be cut off when the run ends before its end.
+  Aborts& aborts() { return aborts_; }
+
   /// Ends the run: rank `rank` of this process has failed, or lost its transport, in these words.
   [[noreturn]] void end(Trigger trigger, int rank, const std::string& words);
 
@@ -84,10 +72,13 @@ class Watchdog {
   void look_around();
   std::string answer(const std::string& question);
   std::string state() const;
+  void take_stacks();
+  std::vector<Heard> with_stacks(const std::vector<int>& asked, std::vector<Heard> heard);
   [[noreturn]] void conclude(Trigger trigger);
   int written_report(const Ending& of) const;
   Ending ending(Trigger trigger, const std::vector<Heard>& heard, const std::vector<int>& asked);
   std::vector<int> others() const;
+  const SideChannel& channel() const { return met_ ? channel_ : early_; }
   void look_at_files();
   std::chrono::milliseconds since_files() const;
   std::chrono::milliseconds idle() const;
@@ -102,6 +93,7 @@ class Watchdog {
   std::atomic<int> size_;
   int signals_ = -1;
   std::atomic<bool> met_ = false;
+  bool met_here_ = false;
   std::atomic<Trigger> asked_to_end_ = Trigger::none;
   std::atomic<int> told_code_ = -1;      // the reporter's, once the report is written
   std::atomic<int> reported_code_ = -1;  // of a run that came to its own end
@@ -111,9 +103,13 @@ class Watchdog {
   Trigger own_trigger_ = Trigger::none;
   int own_rank_ = 0;  // whose trigger it is
   std::string words_;
+  std::vector<std::string> stacks_;  // of this process's ranks, once they are taken
   std::vector<std::optional<Standing>> last_heard_;
   std::int64_t transferred_ = 0;  // bytes, when they last were a step
   std::chrono::steady_clock::time_point transferred_at_ = start_;
+  std::mutex taking_;  // of stacks; taken before mutex_
+  Aborts aborts_;
+  SideChannel early_;  // until the ranks have met, and of those that have not
   SideChannel channel_;
   std::jthread thread_;
 };
