@@ -4,26 +4,18 @@
 #include <unistd.h>
 
 #include <cstdio>
-#include <cstdlib>
 #include <fstream>
-#include <thread>
 
 namespace slicecheck::app {
 namespace {
-
-// The launcher kills the other ranks as soon as one has ended: each gets the time to say its own.
-constexpr std::chrono::milliseconds last_words{500};
 
 std::string folder_of(const std::string& path) {
   const std::size_t slash = path.rfind('/');
   return slash == std::string::npos ? "" : path.substr(0, slash + 1);
 }
 
-report::Report hung_report(const Context& context, const properties::SavedCase& saved,
-                           const std::string& text) {
+report::Report hung_report(const properties::SavedCase& saved, const std::string& text) {
   report::Report made;
-  made.command = context.options.command;
-  made.verdict = report::Verdict::hung;
   made.run_case = {{"law", saved.law}, {"case", properties::json(saved)}};
   made.checks.push_back(
       {"law." + saved.law, 0, 0, report::Status::failed, 1, 1, "the case did not end", {}});
@@ -100,16 +92,15 @@ void CaseKeeper::late() {
                                        properties::text(running_->given), context_.options.timeout);
   const bool replayed = context_.options.command == "replay";
   if (!together_ && !replayed) write(*running_);
-  if (!together_ || context_.world.rank() == 0) {
-    const Reason unwritten =
-        report::write(hung_report(context_, *running_, text), context_.options.report);
-    if (unwritten) fmt::print(stderr, "slicecheck: {}\n", unwritten.text());
-  }
   fmt::print(stderr, "slicecheck: rank {}: {}; run it again: {}\n", context_.world.rank(), text,
              again(*running_));
   std::fflush(nullptr);
-  std::this_thread::sleep_for(last_words);
-  std::_Exit(report::exit_code(report::Verdict::hung));
+  report::Report part = hung_report(*running_, text);
+  // A case of all ranks together is one, whoever says that it does not end.
+  if (!together_) part.findings.front().ranks = {context_.world.rank()};
+  if (together_ && context_.world.rank() != 0)
+    part.checks.front().compared = part.checks.front().differing = 0;
+  context_.stuck(part);
 }
 
 }  // namespace slicecheck::app

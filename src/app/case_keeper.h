@@ -10,9 +10,8 @@
 namespace slicecheck::app {
 
 /// Saves each case of ranks together before it runs (rank 0; not one that is replayed, which stays
-/// where it is) and removes it when its law has ended. Ends the process with the code of a hang
-/// when a case does not end within --timeout; one that a rank tries alone is saved then, by that
-/// rank.
+/// where it is) and removes it when its law has ended. Ends the run when a case does not end within
+/// --timeout; one that a rank tries alone is saved then, by that rank.
 class CaseKeeper {
  public:
   explicit CaseKeeper(const Context& context);

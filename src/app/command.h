@@ -68,8 +68,9 @@ struct Context {
   const Place& place;
   Progress& progress;
   const engine::Lookup& engines;
-  const properties::Subject& subject;               // what the laws are about
-  std::function<void(const report::Report&)> keep;  // what is found so far, for the journal
+  const properties::Subject& subject;                // what the laws are about
+  std::function<void(const report::Report&)> keep;   // what is found so far, for the journal
+  std::function<void(const report::Report&)> stuck;  // ends the run: what this rank found last
 
   int first_rank() const { return group_number * group.size(); }  // of the group, in the world
 };
@@ -85,6 +86,11 @@ report::Report bench_command(Context& context);
 report::Report verify_command(Context& context);
 report::Report properties_command(Context& context);
 report::Report replay_command(Context& context);
+
+/// The ids of what every run of a command checks, so that what a dead run did not come to can be
+/// said; empty where it depends on what is found.
+std::vector<std::string> checks_of(std::string_view command);
+std::vector<std::string> reshard_checks();
 
 /// How many ranks the case of `replay` needs; 1 where it cannot be read.
 int ranks_of_case(const Options& options);

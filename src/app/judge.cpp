@@ -89,7 +89,7 @@ Result<Comparisons> compared_to_slices(const JudgedRank& judged, const Source& s
 report::Check check_of(const verify::TensorComparison& tensor, const JudgedRank& judged,
                        std::int64_t layer) {
   report::Check made;
-  made.id = fmt::format("bytes.{}", layout::name(tensor.kind));
+  made.id = bytes_check(tensor.kind);
   made.group = judged.group_number;
   made.layer = layer;
   made.status = tensor.differing == 0 ? report::Status::passed : report::Status::failed;
@@ -110,7 +110,7 @@ report::Check scalar_check(experts::Scalar scalar, const JudgedRank& judged,
                            const std::vector<float>& want, memory::Space& space) {
   const std::vector<float> got = downloaded(experts::tensor_of(judged.tp, scalar), space);
   report::Check made;
-  made.id = fmt::format("scalars.{}", experts::name(scalar));
+  made.id = scalars_check(scalar);
   made.group = judged.group_number;
   made.compared = static_cast<std::int64_t>(want.size());
   for (std::size_t e = 0; e < want.size(); ++e) {
@@ -182,6 +182,12 @@ void add_scalars(verify::Evidence& evidence, const JudgedRank& judged, memory::S
 }
 
 }  // namespace
+
+std::string bytes_check(layout::Kind kind) { return fmt::format("bytes.{}", layout::name(kind)); }
+
+std::string scalars_check(experts::Scalar scalar) {
+  return fmt::format("scalars.{}", experts::name(scalar));
+}
 
 Result<Compared> compared(const JudgedRank& judged, const Source& source, memory::Space& space,
                           Progress& progress) {

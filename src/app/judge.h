@@ -30,6 +30,10 @@ struct Compared {
 Result<Compared> compared(const JudgedRank& judged, const Source& source, memory::Space& space,
                           Progress& progress);
 
+/// The ids of those checks.
+std::string bytes_check(layout::Kind kind);
+std::string scalars_check(experts::Scalar scalar);
+
 /// The findings of a group's evidence on its first rank, none on the others. Collective over the
 /// group.
 std::vector<report::Finding> named(const Context& context, const Source& source,

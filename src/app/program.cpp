@@ -1,13 +1,10 @@
 #include "app/program.h"
 
-#include <fcntl.h>
 #include <fmt/format.h>
 #include <fmt/ranges.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <array>
-#include <csignal>
 #include <cstdio>
 
 #include "app/command.h"
@@ -28,6 +25,7 @@ namespace {
 struct CommandRow {
   std::string_view name;
   CommandBody body;
+  std::vector<std::string> (*checks)() = nullptr;
 };
 
 constexpr std::array<CommandRow, 7> commands{{
@@ -36,7 +34,7 @@ constexpr std::array<CommandRow, 7> commands{{
     {"mutants", mutants_command},
     {"properties", properties_command},
     {"replay", replay_command},
-    {"reshard", reshard_command},
+    {"reshard", reshard_command, reshard_checks},
     {"verify", verify_command},
 }};
 
@@ -157,18 +155,6 @@ Reason published(report::Report whole, const Options& options) {
   return again ? again : unprinted;
 }
 
-/// A stream that is closed must not become the report's file, nor may a reader that has gone end
-/// the program unheard: what is written to standard output then fails, and is told.
-void guard_streams() {
-  std::signal(SIGPIPE, SIG_IGN);
-  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is one that cannot be written
-  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
-    // Opened in order, it takes the lowest number: the stream's own.
-    const int mode = stream == STDERR_FILENO ? O_WRONLY : O_RDONLY;
-    if (::fcntl(stream, F_GETFD) < 0 && ::open("/dev/null", mode) != stream) return;
-  }
-}
-
 /// Ends a run on every rank: the parts gathered, the report written by rank 0, the same exit code
 /// everywhere. Collective.
 int finished(group::Group& world, const Options& options, report::Report mine, Watch& watch) {
@@ -183,11 +169,16 @@ int finished(group::Group& world, const Options& options, report::Report mine, W
   return report::exit_code(unwritten ? report::Verdict::error : whole.verdict);
 }
 
+/// The row of a command, or null.
+const CommandRow* row_of(std::string_view command) {
+  const auto row = std::find_if(commands.begin(), commands.end(),
+                                [&](const CommandRow& each) { return each.name == command; });
+  return row == commands.end() ? nullptr : &*row;
+}
+
 report::Report body_of(Context& context) {
-  const auto row = std::find_if(commands.begin(), commands.end(), [&](const CommandRow& r) {
-    return r.name == context.options.command;
-  });
-  must(row != commands.end(), "a command that is parsed and not known");
+  const CommandRow* row = row_of(context.options.command);
+  must(row != nullptr, "a command that is parsed and not known");
   const bool rounds = context.options.repeat > 0 || context.options.seconds > 0;
   report::Report mine = rounds ? soak(context, row->body) : row->body(context);
   mine.verdict = report::worst(mine.verdict, report::verdict_of(mine));
@@ -196,12 +187,13 @@ report::Report body_of(Context& context) {
 
 /// This rank's tp group over the transport that was asked for. Collective over the world.
 std::unique_ptr<group::Group> parted(group::Group& world, const Place& place,
-                                     const Options& options, int color, group::Notes& notes) {
+                                     const Options& options, int color, const Watched& watched) {
   if (options.transport != Transport::nccl) return world.split(color);
   const std::chrono::milliseconds limit(static_cast<std::int64_t>(1000 * options.timeout));
-  std::unique_ptr<group::Group> devices = group::nccl_group(
-      world, {place.host_rank, place.host_ranks, color, options.share_gpu, limit});
-  return std::make_unique<group::WatchedGroup>(std::move(devices), notes);
+  std::unique_ptr<group::Group> devices =
+      group::nccl_group(world, {place.host_rank, place.host_ranks, color, options.share_gpu, limit,
+                                &watched.watch.aborts()});
+  return std::make_unique<group::WatchedGroup>(std::move(devices), watched.notes());
 }
 
 /// What the transport did to the bytes that this rank received, in the layer that the run is about.
@@ -247,6 +239,11 @@ void add_case(report::Report& refused, const Options& options, int tp) {
   }
 }
 
+/// What the report says was run; a command line that cannot be read may name nothing.
+std::string command_of(const Options& options) {
+  return options.command.empty() ? "reshard" : options.command;
+}
+
 /// One rank's run, from the first agreement to the exit code. Collective over the world.
 int run_rank(group::Group& world, const Place& place, const CommandLine& line,
              const Watched& watched) {
@@ -271,11 +268,15 @@ int run_rank(group::Group& world, const Place& place, const CommandLine& line,
     const auto keep = [&](const report::Report& found) {
       watched.watch.keep(watched.thread, found);
     };
+    const auto stuck = [&](const report::Report& found) {
+      watched.watch.keep(watched.thread, found);
+      watched.watch.end(group::Trigger::no_progress, world.rank(), "");
+    };
     const int group_number = world.rank() / tp;
-    part = parted(world, place, known, group_number, watched.notes());
+    part = parted(world, place, known, group_number, watched);
     Context context{world, *part,    group_number,       known,
                     place, progress, line.parts.engines, line.parts.subject,
-                    keep};
+                    keep,  stuck};
     mine = body_of(context);
     add_transport(mine, watched.moved, context);
     mine.verdict = report::worst(mine.verdict, report::verdict_of(mine));
@@ -288,7 +289,7 @@ int run_rank(group::Group& world, const Place& place, const CommandLine& line,
     // A command line that cannot be read says nothing of its experts.
     if (!options.reason) add_case(mine, known, part ? part->size() : all);
   }
-  mine.command = known.command.empty() ? "reshard" : known.command;
+  mine.command = command_of(known);
   mine.run.versions = versions(place);
   mine.run.environment = environment();
   mine.run.seconds = progress.seconds();
@@ -307,6 +308,7 @@ int run_watched(group::Group& world, const Place& place, const CommandLine& line
   // Rates are measured over the bare transport.
   const bool measured = !line.options.reason && line.options->command == "bench";
   group::CheckedGroup checked(seen, watched.moved);
+  watched.watch.keep(watched.thread, {});
   const int code = run_rank(measured ? seen : checked, place, line, watched);
   // All have come to the same end: whoever is ended from here on leaves with this code.
   watched.watch.reported(code);
@@ -316,7 +318,7 @@ int run_watched(group::Group& world, const Place& place, const CommandLine& line
 
 /// Threads of this process.
 int run_as_threads(int ranks, const Options& options, const CommandLine& line) {
-  Watch watch(options, 0, ranks);
+  Watch watch(options, {}, ranks, checks_of(command_of(options)));
   try {
     return run_local_ranks(ranks, [&](group::Group& world, const Place& place) {
       group::Moved moved;
@@ -332,7 +334,7 @@ int run_as_threads(int ranks, const Options& options, const CommandLine& line) {
 Result<int> run_as_processes(const Options& options, const CommandLine& line) {
   const std::optional<group::Launch> launch = group::launch();
   int rank = launch ? launch->rank : 0;
-  Watch watch(options, rank, 1);
+  Watch watch(options, launch, 1, checks_of(command_of(options)));
   try {
     return run_over_mpi([&](group::Group& world, const Place& place) {
       try {
@@ -364,6 +366,12 @@ Result<Options> parsed_for_launch(int argc, const char* const* argv) {
 }
 
 }  // namespace
+
+std::vector<std::string> checks_of(std::string_view command) {
+  const CommandRow* row = row_of(command);
+  const bool known = row != nullptr && row->checks != nullptr;
+  return known ? row->checks() : std::vector<std::string>();
+}
 
 int run(int argc, const char* const* argv, const Parts& parts) {
   guard_streams();

@@ -19,7 +19,7 @@ int unusable(const std::string& why) {
 }
 
 int journals_command(const Options& options) {
-  const Result<report::Report> whole = from_journals(options.journals);
+  const Result<report::Report> whole = from_journals(options.journals, checks_of);
   const Reason reason = whole.reason ? whole.reason : report::write(*whole, options.report);
   if (reason) {
     complain(reason.text());

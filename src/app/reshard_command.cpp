@@ -175,6 +175,13 @@ void add_unwritten(report::Report& mine, const Context& context, const Reason& r
 
 }  // namespace
 
+std::vector<std::string> reshard_checks() {
+  std::vector<std::string> made{"shape", "placement", "scales.global", "inputs-unchanged"};
+  for (const layout::Kind kind : layout::kinds) made.push_back(bytes_check(kind));
+  for (const experts::Scalar scalar : experts::all_scalars) made.push_back(scalars_check(scalar));
+  return made;
+}
+
 report::Report reshard_command(Context& context) {
   group::Group& group = context.group;
   memory::Space& space = group.space();

@@ -1,9 +1,12 @@
 #include "app/verdicts.h"
 
+#include <fcntl.h>
 #include <fmt/format.h>
+#include <unistd.h>
 
 #include <algorithm>
 #include <array>
+#include <csignal>
 #include <cstdio>
 #include <cstdlib>
 #include <string_view>
@@ -101,6 +104,16 @@ std::vector<std::string> error_lines(const report::Report& report) {
 void complain(std::string_view line) {
   const std::string text = fmt::format("slicecheck: {}\n", printable(line));
   std::fputs(text.c_str(), stderr);
+}
+
+void guard_streams() {
+  std::signal(SIGPIPE, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file that may not grow is one that cannot be written
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
+    // Opened in order, it takes the lowest number: the stream's own.
+    const int mode = stream == STDERR_FILENO ? O_WRONLY : O_RDONLY;
+    if (::fcntl(stream, F_GETFD) < 0 && ::open("/dev/null", mode) != stream) return;
+  }
 }
 
 Reason printed(const std::string& text) {

@@ -33,6 +33,10 @@ report::Fields environment();
 /// stays one line and harmless; that nobody takes it is no reason to end.
 void complain(std::string_view line);
 
+/// A stream that is closed must not become the report's file, nor may a reader that has gone end
+/// the program unheard: what is written to standard output then fails, and is told.
+void guard_streams();
+
 /// Why standard output does not take this text, or nothing.
 Reason printed(const std::string& text);
 

@@ -25,20 +25,9 @@ using Ranks = std::vector<report::RankEntry>;
 
 constexpr std::chrono::milliseconds journal_time{500};  // for a journal that is being written
 constexpr int cases_between_calls = 10;  // a rank tries 8 before the ranks meet again
+constexpr int removals_max = 10;
+constexpr int frames_in_text = 6;        // of a stack; the rank's entry has all
 constexpr std::int64_t journal_bytes_max = std::int64_t{64} << 20;
-
-// What a reshard checks, so that what a dead run did not come to is said.
-constexpr std::array<std::string_view, 11> reshard_checks{"shape",
-                                                          "placement",
-                                                          "scales.global",
-                                                          "inputs-unchanged",
-                                                          "bytes.w13",
-                                                          "bytes.w13_sf",
-                                                          "bytes.w2",
-                                                          "bytes.w2_sf",
-                                                          "scalars.g1_alphas",
-                                                          "scalars.g1_scale_c",
-                                                          "scalars.g2_alphas"};
 
 std::string fresh_folder() {
   const char* temporary = std::getenv("TMPDIR");
@@ -47,8 +36,8 @@ std::string fresh_folder() {
                      temporary == nullptr ? "/tmp" : temporary, device(), device());
 }
 
-void add_not_run(report::Report& whole) {
-  for (const std::string_view id : reshard_checks) {
+void add_not_run(report::Report& whole, const std::vector<std::string>& checks) {
+  for (const std::string& id : checks) {
     const bool there = std::any_of(whole.checks.begin(), whole.checks.end(),
                                    [&](const report::Check& check) { return check.id == id; });
     if (there) continue;
@@ -80,6 +69,15 @@ std::string last_word(const RankState& state) {
     }
   }
   return "nothing is known of where it was";
+}
+
+/// The innermost functions that a rank was in, where its stack is known.
+std::string inside(const RankState& state) {
+  std::size_t end = 0;
+  for (int frame = 0; frame < frames_in_text && end < state.stack.size(); ++frame) {
+    end = std::min(state.stack.find(" < ", end + 1), state.stack.size());
+  }
+  return end == 0 ? "" : ", in " + state.stack.substr(0, end);
 }
 
 /// The ranks that did not answer, each way as one finding; the lowest one's last word.
@@ -137,14 +135,18 @@ void add_findings(report::Report& whole, const group::Ending& ending, const Opti
     whole.checks.push_back(ended);
     return;
   }
+  // A rank that has said itself that it is stuck has said in what.
+  const bool said = std::any_of(whole.findings.begin(), whole.findings.end(),
+                                [](const auto& each) { return each.cause == "rank-hung"; });
+  if (said) return;
   const RankState& behind = furthest_behind(ending);
   const std::string limit =
       ending.trigger == Trigger::deadline
           ? fmt::format("the deadline of {} s is over", options.deadline)
           : fmt::format("no rank has made progress for {} s", options.timeout);
   whole.findings.push_back(finding("rank-hung", {behind.rank},
-                                   fmt::format("{}; rank {} is the first one behind: {}", limit,
-                                               behind.rank, last_word(behind))));
+                                   fmt::format("{}; rank {} is the first one behind: {}{}", limit,
+                                               behind.rank, last_word(behind), inside(behind))));
 }
 
 // Streams may be closed or full, or held by a thread that waits for one: what cannot be said at
@@ -166,12 +168,18 @@ void add_standing(report::Report& part, const RankState& state) {
   more.emplace_back("phase", state.standing->phase);
   more.emplace_back("call", state.standing->call);
   more.emplace_back("step", state.standing->sequence);
+  if (!state.stack.empty()) more.emplace_back("stack", state.stack);
 }
 
 }  // namespace
 
-Watch::Watch(const Options& options, int rank, int threads)
-    : options_(options), first_rank_(rank), folder_(fresh_folder()), parts_(threads) {
+Watch::Watch(const Options& options, const std::optional<group::Launch>& launch, int threads,
+             std::vector<std::string> checks)
+    : options_(options),
+      checks_(std::move(checks)),
+      first_rank_(launch ? launch->rank : 0),
+      folder_(fresh_folder()),
+      parts_(threads) {
   std::vector<const group::Notes*> watched;
   for (int thread = 0; thread < threads; ++thread) {
     notes_.push_back(std::make_unique<group::Notes>());
@@ -180,7 +188,12 @@ Watch::Watch(const Options& options, int rank, int threads)
   // The laws are timed case by case; what is left to see here is a case that does not end by that.
   const bool by_case = options.command == "properties" || options.command == "replay";
   const double timeout = by_case ? cases_between_calls * options.timeout + 10 : options.timeout;
-  const group::WatchLimits limits{timeout, options.deadline, options.side_channel, rank};
+  const group::WatchLimits limits{timeout,
+                                  options.deadline,
+                                  options.side_channel,
+                                  first_rank_,
+                                  launch ? launch->ranks : threads,
+                                  launch ? launch->name : std::string()};
   watchdog_ = std::make_unique<group::Watchdog>(
       limits, watched,
       group::WatchActs{[this] { return journal(); },
@@ -247,8 +260,12 @@ void Watch::remove_all_journals() {
     folder = folder_;
   }
   const std::unique_lock unwritten(writing_, journal_time);
-  std::error_code ignored;
-  std::filesystem::remove_all(folder, ignored);
+  // Others may be taking the same files away: one that is gone stops it.
+  std::error_code error;
+  for (int attempt = 0; attempt < removals_max; ++attempt) {
+    std::filesystem::remove_all(folder, error);
+    if (!error) return;
+  }
 }
 
 std::string Watch::journal() const {
@@ -277,7 +294,7 @@ int Watch::report(group::Ending ending) const {
   }
   report::Report whole = report::merged(parts);
   whole.command = options_.command.empty() ? "reshard" : options_.command;
-  if (whole.command == "reshard") add_not_run(whole);
+  add_not_run(whole, checks_);
   const std::size_t before = whole.findings.size();
   add_findings(whole, ending, options_);
   const bool failed = ending.trigger == Trigger::failed;
@@ -286,9 +303,12 @@ int Watch::report(group::Ending ending) const {
   whole.run.environment = environment();
   Reason reason = report::write(whole, options_.report, report::Until::handed_over);
   if (reason) whole.verdict = report::Verdict::error;
-  const std::string& said =
-      before < whole.findings.size() ? whole.findings[before].text : whole.checks.back().text;
-  std::string lines = fmt::format("slicecheck: {}\n", said);
+  std::string lines;
+  if (before < whole.findings.size()) {
+    lines = fmt::format("slicecheck: {}\n", whole.findings[before].text);
+  } else if (ending.trigger == Trigger::terminated) {
+    lines = fmt::format("slicecheck: {}\n", whole.checks.back().text);
+  }
   if (reason) lines += fmt::format("slicecheck: {}\n", reason.text());
   say(STDERR_FILENO, lines);
   say(STDOUT_FILENO, fmt::format("verdict: {}\n", report::name(whole.verdict)));
@@ -305,7 +325,9 @@ void Watch::remove_journals() const {
   std::filesystem::remove(folder_, ignored);
 }
 
-Result<report::Report> from_journals(const std::string& folder) {
+Result<report::Report> from_journals(
+    const std::string& folder,
+    const std::function<std::vector<std::string>(std::string_view)>& checks_of) {
   std::vector<std::string> files;
   std::error_code error;
   for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
@@ -324,7 +346,7 @@ Result<report::Report> from_journals(const std::string& folder) {
   }
   report::Report whole = report::merged(parts);
   if (whole.command.empty()) whole.command = "reshard";
-  if (whole.command == "reshard") add_not_run(whole);
+  add_not_run(whole, checks_of(whole.command));
   std::vector<int> ranks;
   for (const report::RankEntry& each : whole.ranks) ranks.push_back(each.rank);
   whole.findings.push_back(

@@ -5,10 +5,12 @@
 #include <functional>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
 #include <vector>
 
 #include "app/options.h"
+#include "group/launch.h"
 #include "group/watch/watchdog.h"
 #include "report/report.h"
 
@@ -17,8 +19,10 @@ namespace slicecheck::app {
 /// What the ranks of one process share: one rank, or all of transport `local`.
 class Watch {
  public:
-  /// Watches from here on. `rank` is what the launcher says; `threads` ranks are in this process.
-  Watch(const Options& options, int rank, int threads);
+  /// Watches from here on: a rank of `launch`, or as many as `threads` where there is none.
+  /// `checks` are what the run is to check.
+  Watch(const Options& options, const std::optional<group::Launch>& launch, int threads,
+        std::vector<std::string> checks);
   ~Watch();
   Watch(const Watch&) = delete;
   Watch& operator=(const Watch&) = delete;
@@ -40,6 +44,9 @@ class Watch {
   /// The run has come to its own end with this code.
   void reported(int code) { watchdog_->reported(code); }
 
+  /// What is to be cut off when the run ends before its end.
+  group::Aborts& aborts() { return watchdog_->aborts(); }
+
   /// Ends the run: a rank of this process has failed, or lost its transport.
   [[noreturn]] void end(group::Trigger trigger, int rank, const std::string& words) {
     watchdog_->end(trigger, rank, words);
@@ -55,6 +62,7 @@ class Watch {
   void remove_all_journals();
 
   const Options options_;
+  const std::vector<std::string> checks_;
   int first_rank_ = 0;
   std::vector<std::unique_ptr<group::Notes>> notes_;
   mutable std::mutex mutex_;  // of what follows; never held while anything is waited for
@@ -66,7 +74,9 @@ class Watch {
 };
 
 /// What a dead run left: the reports in `folder` as one, with what did not run marked not-run.
-/// Refuses when: there is none that can be read.
-Result<report::Report> from_journals(const std::string& folder);
+/// `checks_of` says what a command is to check. Refuses when: there is none that can be read.
+Result<report::Report> from_journals(
+    const std::string& folder,
+    const std::function<std::vector<std::string>(std::string_view)>& checks_of);
 
 }  // namespace slicecheck::app

@@ -9,21 +9,28 @@ import json
 import os
 import pathlib
 import random
+import shutil
 import socket
 import subprocess
-import sys
 import tempfile
 import time
+import unittest
 
 import program
 
 FAULTY = os.environ.get("SLICECHECK_FAULTY_PROGRAM", "")
+# What a launcher makes of lost ranks is its own. MPICH's kills the others at once: they have no
+# time to report, and the journals have the truth.
+OPEN_MPI = program.codes_are_known()
+needs_open_mpi = unittest.skipUnless(OPEN_MPI, "codes and options of Open MPI's launcher")
 # ci/test --full asks for more cases of everything: here it runs all of them.
 FULL = "SLICECHECK_CASES" in os.environ
+STACKS = os.environ.get("SLICECHECK_BACKWARD", "") == "ON"
 PHASES = ("start", "stock", "reshard", "verify", "probe", "report")
 # Beside the limit: the launch itself, two seconds to see it, and a machine that does other things.
 SLACK = 30
-AT_ONCE = 3
+program.TIME_LIMIT = 150
+AT_ONCE = 3 if OPEN_MPI else 1  # MPICH's ranks spin
 
 # How each fault ends over MPI: verdicts, the launcher's codes, cause of the finding.
 ENDS = {
@@ -44,7 +51,7 @@ DAMAGE = {"corrupt": ("reshard", "probe"), "truncate": ("reshard",)}
 
 def sample():
     """(ranks, kind, rank, phase): each fault in each phase on a rank by seed, 60 in all; at the
-    full level every rank of 2, 3 and 4."""
+    full level every rank of 2, 3 and 4; under another launcher than Open MPI's each fault once."""
     pairs = [(kind, phase) for kind in ENDS for phase in DAMAGE.get(kind, PHASES)]
     if FULL:
         return [
@@ -54,6 +61,9 @@ def sample():
             for rank in range(ranks)
         ]
     chosen = random.Random(8)
+    if not OPEN_MPI:
+        pairs = [chosen.choice([pair for pair in pairs if pair[0] == kind]) for kind in ENDS]
+        return [(3, kind, chosen.randrange(3), phase) for kind, phase in pairs]
     pairs += chosen.sample(pairs, 60 - len(pairs))
     made = []
     for kind, phase in pairs:
@@ -145,8 +155,7 @@ class Run:
         )
 
     def mpi(self, ranks, fault, *arguments, flags=()):
-        launcher = [program.MPIRUN, *program.FLAGS, *flags, "-n", str(ranks)]
-        return self.launched(launcher, fault, *arguments)
+        return self.launched(program.mpirun(ranks, *flags), fault, *arguments)
 
     def local(self, ranks, fault, *arguments):
         return self.launched([], fault, "--transport", "local", "--ranks", str(ranks), *arguments)
@@ -161,14 +170,30 @@ class Run:
         return living(str(self.report)) + [str(file) for file in files]
 
 
+def merged(folder, report, *arguments):
+    """What a dead run's journals say."""
+    return program.launch(
+        [program.PROGRAM, "report", "--from-journals", str(folder), "--report", str(report)]
+        + list(arguments),
+        report,
+    )
+
+
 class Endings(program.ProgramTest):
     def run_of(self, name="run"):
         return Run(self.folder, name)
 
+    def assert_code(self, ended, codes):
+        said = f"exit {ended.code}\n{ended.stdout}\n{ended.stderr}\n{ended.report}"
+        if OPEN_MPI:
+            self.assertIn(ended.code, codes, said)
+        else:
+            self.assertNotEqual(ended.code, 0, said)
+
     def assert_told(self, ended, due, rank):
         verdicts, codes, cause = due
         said = f"exit {ended.code}\n{ended.stdout}\n{ended.stderr}\n{ended.report}"
-        self.assertIn(ended.code, codes, said)
+        self.assert_code(ended, codes)
         self.assertIsNotNone(ended.report, said)
         self.assertIn(ended.report["verdict"], verdicts, said)
         if cause:
@@ -183,7 +208,22 @@ class Endings(program.ProgramTest):
         ended = run.mpi(ranks, f"{kind} {rank} {phase} 1")
         seconds = time.monotonic() - start
         self.assertLess(seconds, limit_seconds() + SLACK)
+        if not OPEN_MPI and ended.report is None:
+            self.assert_left_in_journals(run, ended, kind)
+            return
         self.assert_told(ended, ENDS[kind], rank)
+        self.assertEqual(run.left(), [])
+
+    def assert_left_in_journals(self, run, ended, kind):
+        self.assertIn(kind, ("kill", "exit0"), ended.stderr)
+        # Now and then it returns 0 where a rank has left with 0: scripts ask the report.
+        if kind == "kill":
+            self.assertNotEqual(ended.code, 0)
+        asked = program.ran([program.PROGRAM, "report", "--exit-code", str(run.report)])
+        self.assertEqual(asked.returncode, 2)
+        (folder,) = run.temporary.glob("slicecheck-journals-*")
+        self.assert_ended(merged(folder, self._report(), "--exit-code"), 4, "hung")
+        shutil.rmtree(folder)
         self.assertEqual(run.left(), [])
 
     def test_every_fault_ends_the_run_over_mpirun_with_the_truth(self):
@@ -213,6 +253,7 @@ class Endings(program.ProgramTest):
             timings = {each["phase"]: each["seconds"] for each in ended.report["run"]["timings"]}
             self.assertGreater(timings["reshard"], 5)
 
+    @needs_open_mpi
     def test_what_did_not_run_is_marked(self):
         ended = self.run_of().mpi(3, "kill 1 reshard 1")
         status = {check["id"]: check["status"] for check in ended.report["checks"]}
@@ -226,24 +267,40 @@ class Endings(program.ProgramTest):
 
     def test_what_was_found_before_a_hang_stands_beside_it(self):
         ended = self.run_of().mpi(3, "hang-after-damage 1 reshard 8")
-        self.assertEqual((ended.code, ended.report["verdict"]), (4, "hung"), ended.stderr)
+        self.assert_code(ended, {4})
+        self.assertEqual(ended.report["verdict"], "hung")
         causes = [finding["cause"] for finding in ended.report["findings"]]
         self.assertEqual(causes[-1], "rank-hung")
         self.assertGreater(len(causes), 1)
         self.assertIn("no rank has made progress", ended.own_lines()[0])
 
+    def test_the_report_says_in_what_a_stuck_rank_is(self):
+        for name, launch in (("mpi", Run.mpi), ("local", Run.local)):
+            ended = launch(self.run_of(name), 2, "loop 1 reshard 1")
+            self.assert_code(ended, {4})
+            stacks = [entry.get("stack", "") for entry in ended.report["ranks"]]
+            if not STACKS:
+                self.assertEqual(stacks, ["", ""])
+                continue
+            # Of a place that has no name the file is known.
+            self.assertIn("slicecheck", stacks[1])
+            self.assertIn(f", in {stacks[1].split(' < ')[0]}", ended.report["findings"][0]["text"])
+            self.assertIn("MPI_" if name == "mpi" else "slicecheck", stacks[0])
+
     def test_a_deadline_ends_a_run_that_moves_on(self):
         run = self.run_of()
         ended = run.mpi(2, "none 0 start 1", "--repeat", "1000000", "--deadline", "4")
         self.assertEqual(run.left(), [])
-        self.assertEqual(ended.code, 4, ended.stderr)
+        self.assert_code(ended, {4})
         self.assertIn("deadline of 4 s", ended.report["findings"][0]["text"])
 
+    @needs_open_mpi
     def test_without_a_side_channel_rank_0_still_reports(self):
         ended = self.run_of().mpi(2, "loop 1 reshard 1", "--side-channel", "off")
         self.assertEqual(ended.code, 4, ended.stderr)
         self.assertEqual(ended.report["verdict"], "hung")
 
+    @needs_open_mpi
     def test_ranks_listen_on_loopback_and_not_at_all_where_they_do_not_talk(self):
         # The transport's own sockets stay away; a rank lasts long enough to be looked at.
         fault, flags = "work 1 reshard 2", ("--mca", "btl", "self,vader")
@@ -264,9 +321,10 @@ class Endings(program.ProgramTest):
                 self.assert_ended(ended.result(), 0, "passed")
             self.assertTrue(seen)
             for each in {rank for rank, _ in seen}:
-                (most,) = [max((at for rank, at in seen if rank == each), key=len)]
+                most = max((at for rank, at in seen if rank == each), key=len)
                 self.assertEqual([address for address, _ in most], due)
 
+    @needs_open_mpi
     def test_strangers_on_the_side_channel_change_nothing(self):
         run = self.run_of()
         chosen = random.Random(8)
@@ -285,10 +343,11 @@ class Endings(program.ProgramTest):
                     if told % 50 == 0:
                         kept.pop_all().close()
                     time.sleep(0.01)
-        self.assertGreater(told, 100)
+        self.assertGreater(told, 20)
         self.assert_ended(ended.result(), 0, "passed")
         self.assertEqual(run.left(), [])
 
+    @needs_open_mpi
     def test_a_launcher_that_forgives_lost_ranks_is_refused(self):
         for number, (flags, told) in enumerate(
             (
@@ -306,14 +365,6 @@ class Endings(program.ProgramTest):
 
 
 class Journals(program.ProgramTest):
-    def merged(self, folder, *arguments):
-        report = self._report()
-        return program.launch(
-            [program.PROGRAM, "report", "--from-journals", str(folder), "--report", str(report)]
-            + list(arguments),
-            report,
-        )
-
     def test_what_a_dead_run_left_is_merged(self):
         run = Run(self.folder, "run")
         # The process of all ranks dies: nobody is there to report.
@@ -321,22 +372,22 @@ class Journals(program.ProgramTest):
         self.assertEqual((ended.code, ended.report), (-9, None))
         (folder,) = run.temporary.glob("slicecheck-journals-*")
         self.assertEqual(len(list(folder.glob("*.json"))), 3)
-        merged = self.merged(folder, "--exit-code")
-        self.assert_ended(merged, 4, "hung")
-        status = {check["id"]: check["status"] for check in merged.report["checks"]}
+        told = merged(folder, self._report(), "--exit-code")
+        self.assert_ended(told, 4, "hung")
+        status = {check["id"]: check["status"] for check in told.report["checks"]}
         self.assertEqual(status["inputs-unchanged"], "passed")
         self.assertEqual(status["bytes.w2"], "not-run")
-        self.assertEqual([entry["rank"] for entry in merged.report["ranks"]], [0, 1, 2])
+        self.assertEqual([entry["rank"] for entry in told.report["ranks"]], [0, 1, 2])
 
     def test_a_folder_without_journals_is_unusable(self):
         for folder in (self.folder, self.folder / "none"):
-            merged = self.merged(folder)
-            self.assertEqual((merged.code, merged.report), (2, None))
-            self.assertIn(str(folder), merged.own_lines()[0])
+            told = merged(folder, self._report())
+            self.assertEqual((told.code, told.report), (2, None))
+            self.assertIn(str(folder), told.own_lines()[0])
         (self.folder / "rank0.json").write_text("{", encoding="utf-8")
-        merged = self.merged(self.folder)
-        self.assertEqual(merged.code, 2)
-        self.assertIn("rank0.json", merged.own_lines()[0])
+        told = merged(self.folder, self._report())
+        self.assertEqual(told.code, 2)
+        self.assertIn("rank0.json", told.own_lines()[0])
 
 
 class Streams(program.ProgramTest):
@@ -444,17 +495,5 @@ class Soak(program.ProgramTest):
         self.assertEqual(ended.own_lines(), ["slicecheck: round 0 with seed 1 does not pass"])
 
 
-def codes_are_known():
-    """The codes that a launcher makes of lost ranks are its own: these are Open MPI's, which
-    calls its mpiexec OpenRTE's."""
-    told = subprocess.run(
-        [program.MPIRUN, "--version"], capture_output=True, text=True, check=False
-    )
-    return "Open MPI" in told.stdout or "OpenRTE" in told.stdout
-
-
 if __name__ == "__main__":
-    if not codes_are_known():
-        print("not run: the launcher is not Open MPI's")
-        sys.exit(77)
     program.main()
