@@ -193,9 +193,9 @@ class PropertiesTest(program.ProgramTest):
     def test_a_case_that_cannot_be_read_is_one_line(self):
         broken = self.folder / "case.json"
         texts = {
-            "{": "parse error",
+            "{": "not JSON at byte 2",
             '{"format": "slicecheck-case/2"}': "the format is not slicecheck-case/1",
-            '{"format": "slicecheck-case/1"}': "law",
+            '{"format": "slicecheck-case/1"}': "law: is no text",
         }
         for text, said in texts.items():
             broken.write_text(text, encoding="utf-8")

@@ -157,7 +157,8 @@ Reason published(report::Report whole, const Options& options) {
 
 /// Ends a run on every rank: the parts gathered, the report written by rank 0, the same exit code
 /// everywhere. Collective.
-int finished(group::Group& world, const Options& options, report::Report mine, Watch& watch) {
+int finished(group::Group& world, const Options& options, const report::Report& mine,
+             Watch& watch) {
   report::Report whole = gathered(world, mine);
   Reason reason;
   if (world.rank() == 0) {
@@ -295,7 +296,7 @@ int run_rank(group::Group& world, const Place& place, const CommandLine& line,
   mine.run.seconds = progress.seconds();
   mine.run.timings = progress.timings();
   watched.notes().phase("report");
-  return finished(world, known, std::move(mine), watched.watch);
+  return finished(world, known, mine, watched.watch);
 }
 
 /// run_rank() over a group whose calls are noted, and disturbed where a test wants it.

@@ -175,7 +175,7 @@ Reason write_layer(const std::string& folder, const WrittenLayer& layer) {
       mine.push_back(&members[i]);
       map += fmt::format(R"({}"{}": "{}")", map.empty() ? "" : ", ", members[i].entry.name, file);
     }
-    Reason reason = write_shard(folder + "/" + file, mine);
+    Reason reason = write_shard(fmt::format("{}/{}", folder, file), mine);
     if (reason) return reason;
   }
   Reason reason = write_text(folder + "/config.json", config_text(layer));

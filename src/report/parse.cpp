@@ -205,7 +205,7 @@ Probe probe_of(const Json& from) {
              std::nullopt};
   if (const Json& route = from.at("worst_route"); !object_of(route).empty()) {
     made.worst_route = {natural<std::int64_t>(route, "token"), natural<std::int64_t>(route, "k"),
-                        natural<std::int64_t>(route, "expert"), real(route.at("rel_l2"))};
+                        whole<std::int64_t>(route, "expert"), real(route.at("rel_l2"))};
   }
   if (const Json& expert = from.at("worst_expert"); !object_of(expert).empty()) {
     made.worst_expert = {natural<std::int64_t>(expert, "expert"), real(expert.at("rel_l2")),
