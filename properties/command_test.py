@@ -66,7 +66,9 @@ class PropertiesTest(program.ProgramTest):
         self.assertIn("not passed", law_lines(ended)[0])
 
     def test_nothing_run_is_77(self):
-        self.assert_ended(self.local(2, "properties", "--law", "No.such_law"), 77, "not-run")
+        ended = self.local(2, "properties", "--law", "No.such_law")
+        self.assert_ended(ended, 77, "not-run")
+        self.assertIn("no law or suite is named No.such_law", ended.stdout)
         ended = self.local(1, "properties", "--law", "Reshard", "--cases", "5")
         self.assert_ended(ended, 77, "not-run")
 

@@ -164,6 +164,17 @@ report::Report properties_command(Context& context) {
   const std::vector<Law> laws = chosen_laws(context.options.properties.law);
   const properties::Subject subject = with_commands(context.subject);
   report::Verdict verdict = report::Verdict::not_run;
+  if (laws.empty() && context.world.rank() == 0) {
+    const std::string& asked = context.options.properties.law;
+    mine.checks.push_back({"law",
+                           0,
+                           0,
+                           report::Status::skipped,
+                           0,
+                           0,
+                           fmt::format("no law or suite is named {}", asked),
+                           {}});
+  }
   for (const Law& law : laws) {
     context.progress.phase(std::string(law.name));
     const Plan plan = plan_of(context, law, 1.0 / static_cast<double>(laws.size()));
