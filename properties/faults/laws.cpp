@@ -143,7 +143,7 @@ Reason a_placement_is_named(const Case& given, const Subject& subject) {
   }
   const std::vector<Changed> places = places_of(one, given.shape);
   for (const Changed& place : planted.changed) {
-    const bool scalar = place.tensor.starts_with("g");
+    const bool scalar = place.tensor.starts_with("g") && place.side == Side::stock;
     if (scalar || std::count(places.begin(), places.end(), place) > 0) continue;
     return Reason(fmt::format("{} does not speak of {}", text(one), text(place)));
   }

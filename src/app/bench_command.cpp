@@ -313,7 +313,7 @@ report::Report Bench::run() {
   group::refuse_together(group_, found.reason, refusal);
   report::Report mine;
   mine.checks = std::move(found->checks);
-  mine.findings = named(context_, source_, found->evidence);
+  mine.findings = named(context_, source_, found->evidence).findings;
   add_operations();
   context_.progress.phase("measure");
   measure();

@@ -234,6 +234,16 @@ class Checks {
     }
   }
 
+  // What differs is counted, and never ends green for want of a finding.
+  void count(const verify::WrongItems& items) {
+    for (report::Check& check : all_) {
+      const std::int64_t differing = items.of(check.id);
+      if (differing == 0) continue;
+      check.differing = differing;
+      if (check.status == report::Status::passed) check.status = report::Status::failed;
+    }
+  }
+
   std::vector<report::Check> take() { return std::move(all_); }
 
  private:
@@ -306,7 +316,8 @@ report::Report judged_group(const DumpCase& dump, std::int64_t group,
                                 dump.manifest.layer.value_or(0),
                                 moved};
   report::Report made;
-  made.findings = verify::findings(subject, evidence);
+  verify::Judgement judged = verify::judgement(subject, evidence);
+  made.findings = std::move(judged.findings);
   Checks checks(dump, group);
   add_checks(dump, checks);
   for (const report::Finding& finding : made.findings) {
@@ -322,6 +333,7 @@ report::Report judged_group(const DumpCase& dump, std::int64_t group,
     checks.fail(fmt::format("bytes.{}", tensor), severity_of(tensor, made.findings),
                 wrong.differing);
   }
+  checks.count(judged.items);
   made.checks = checks.take();
   return made;
 }

@@ -212,8 +212,8 @@ Result<Compared> compared(const JudgedRank& judged, const Source& source, memory
   return made;
 }
 
-std::vector<report::Finding> named(const Context& context, const Source& source,
-                                   const verify::Evidence& mine) {
+verify::Judgement named(const Context& context, const Source& source,
+                        const verify::Evidence& mine) {
   const verify::Evidence all = gathered(context.group, mine);
   if (context.group.rank() != 0) return {};
   const Result<experts::Scalars> scalars = source.scalars(0, source.shape.experts);
@@ -228,7 +228,7 @@ std::vector<report::Finding> named(const Context& context, const Source& source,
   subject.payload = source.payload;
   subject.due = verify::DueScalars{*scalars, source.payload.has_value(), source.up_by_gate};
   subject.moved = [&context] { context.progress.moved(); };
-  return verify::findings(subject, all);
+  return verify::judgement(subject, all);
 }
 
 }  // namespace slicecheck::app

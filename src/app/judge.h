@@ -6,7 +6,7 @@
 #include "app/source.h"
 #include "experts/experts.h"
 #include "report/report.h"
-#include "verify/evidence.h"
+#include "verify/name.h"
 
 namespace slicecheck::app {
 
@@ -34,9 +34,8 @@ Result<Compared> compared(const JudgedRank& judged, const Source& source, memory
 std::string bytes_check(layout::Kind kind);
 std::string scalars_check(experts::Scalar scalar);
 
-/// The findings of a group's evidence on its first rank, none on the others. Collective over the
+/// What is said of a group's evidence on its first rank, nothing on the others. Collective over the
 /// group.
-std::vector<report::Finding> named(const Context& context, const Source& source,
-                                   const verify::Evidence& mine);
+verify::Judgement named(const Context& context, const Source& source, const verify::Evidence& mine);
 
 }  // namespace slicecheck::app

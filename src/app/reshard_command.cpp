@@ -1,6 +1,8 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
+#include <string>
 
 #include "app/command.h"
 #include "app/device.h"
@@ -151,12 +153,17 @@ void add_misshapen(report::Report& mine, const Context& context, const Source& s
 
 /// What is found fails a check, also where bytes and scalars are what they are due: block scales
 /// that are none are equal on both sides.
-void add_failed_checks(report::Report& mine, const Context& context) {
+void add_failed_checks(report::Report& mine, const Context& context,
+                       const verify::WrongItems& items) {
+  std::set<std::string> counted;  // of scales.*: each rank has counted its scalars.* itself
+
   for (const report::Finding& finding : mine.findings) {
     if (finding.severity != report::Severity::error) continue;
     for (const std::string& tensor : finding.tensors) {
       report::Check check = passed(check_failed_by(finding, tensor), context, finding.layer, 0);
       check.status = report::Status::failed;
+      const bool first = check.id.starts_with("scales.") && counted.insert(check.id).second;
+      if (first) check.differing = items.of(check.id);
       mine.checks.push_back(std::move(check));
     }
   }
@@ -217,8 +224,9 @@ report::Report reshard_command(Context& context) {
   const JudgedRank judged{stock, tp, group.rank(), context.group_number};
   Compared found = group::agreed(group, compared(judged, source, space, progress), "cannot verify");
   std::move(found.checks.begin(), found.checks.end(), std::back_inserter(mine.checks));
-  mine.findings = named(context, source, found.evidence);
-  add_failed_checks(mine, context);
+  verify::Judgement judgement = named(context, source, found.evidence);
+  mine.findings = std::move(judgement.findings);
+  add_failed_checks(mine, context, judgement.items);
   add_unwritten(mine, context, dump.write(stock, tp));
 
   progress.phase("probe");

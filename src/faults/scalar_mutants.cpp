@@ -13,6 +13,12 @@ using layout::Kind;
 
 const std::vector<std::string> four{"w13", "w13_sf", "w2", "w2_sf"};
 
+// Of tp experts moved with their scalars: tp's scalars are moved bits as its bytes are.
+std::vector<std::string> with_scalars(std::vector<std::string> tensors) {
+  for (const Scalar scalar : experts::all_scalars) tensors.emplace_back(experts::name(scalar));
+  return tensors;
+}
+
 }  // namespace
 
 void Catalogue::add_placement() {
@@ -21,7 +27,7 @@ void Catalogue::add_placement() {
       const Where where{side, {}, {}, {}};
       const auto add_order = [&](std::string_view fault, const Order& order, Expected due) {
         due.side = side;
-        due.tensors = four;
+        due.tensors = side == Side::tp ? with_scalars(four) : four;
         add(fault, shape, bytes_payload, where,
             [side, order](Layer& l) {
               placed(l, side, order);

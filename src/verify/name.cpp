@@ -257,13 +257,34 @@ report::Finding finding(const Subject& subject, const std::vector<WrongTensor>& 
   made.side = side == Side::stock ? report::Side::stock : report::Side::tp;
   for (const Kind kind : alike.kinds) made.tensors.emplace_back(layout::name(kind));
   std::set<ScalarName> names;
-  for (const WrongScalar& one : alike.scalars) names.insert(one.name);
+  for (const WrongScalar& one : alike.scalars) {
+    const bool here =
+        std::count(where.places.begin(), where.places.end(), Place{one.rank, one.expert}) > 0;
+    if (here) names.insert(one.name);
+  }
   for (const ScalarName one : names) made.tensors.emplace_back(name(one));
   for (const std::int64_t rank : where.ranks) made.ranks.push_back(subject.ranks[rank]);
   made.experts = where.experts;
   made.layer = subject.number;
   made.group = subject.group;
   say(subject, cause, members_at(wrong, side, alike, where.places), made);
+  return made;
+}
+
+bool moves_experts(Cause cause) {
+  return cause == Cause::placement_round_robin || cause == Cause::placement_permuted ||
+         cause == Cause::expert_duplicated || cause == Cause::rank_order ||
+         cause == Cause::wrong_slice;
+}
+
+// Block scales that are none, or saturated.
+std::int64_t wrong_blocks(const std::vector<WrongTensor>& wrong) {
+  std::int64_t made = 0;
+  for (const WrongTensor& one : wrong) {
+    const bool is =
+        one.causes.has(Cause::block_scale_invalid) || one.causes.has(Cause::block_scale_saturated);
+    if (is) made += one.beside;
+  }
   return made;
 }
 
@@ -281,6 +302,10 @@ std::map<std::set<Place>, std::vector<Kind>> by_places(const std::vector<const W
 }  // namespace
 
 std::vector<report::Finding> findings(const Subject& subject, const Evidence& evidence) {
+  return judgement(subject, evidence).findings;
+}
+
+Judgement judgement(const Subject& subject, const Evidence& evidence) {
   std::vector<WrongTensor> wrong = standing(subject, evidence);
   const Orders orders = orders_of(subject, wrong);
   step(subject);
@@ -297,6 +322,8 @@ std::vector<report::Finding> findings(const Subject& subject, const Evidence& ev
   step(subject);
 
   std::vector<WrongScalar> scalars = wrong_scalars(subject, evidence, orders);
+  WrongItems items = counted(scalars);
+  items.blocks = wrong_blocks(wrong);
   name_seeds(subject, wrong, scalars);
   std::map<Group, std::vector<const WrongTensor*>> groups;
   for (const WrongTensor& one : wrong) {
@@ -312,6 +339,7 @@ std::vector<report::Finding> findings(const Subject& subject, const Evidence& ev
       Alike alike{kinds, {}};
       if (cause == Cause::payload_of_other_layer)
         alike.scalars = taken(scalars, side, seed, places);
+      if (moves_experts(cause)) alike.scalars = taken_along(scalars, side, places);
       for (const Widely& where : statements(subject, group, members, places)) {
         step(subject);
         made.push_back(finding(subject, wrong, group, alike, where));
@@ -326,7 +354,7 @@ std::vector<report::Finding> findings(const Subject& subject, const Evidence& ev
     return std::make_pair(a.side, a.severity) < std::make_pair(b.side, b.severity);
   });
   if (made.size() > findings_max) made.resize(findings_max);
-  return made;
+  return {std::move(made), items};
 }
 
 }  // namespace slicecheck::verify

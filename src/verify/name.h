@@ -7,6 +7,7 @@
 #include "experts/payload.h"
 #include "report/report.h"
 #include "verify/evidence.h"
+#include "verify/wrong_items.h"
 
 namespace slicecheck::verify {
 
@@ -29,8 +30,15 @@ struct Subject {
   std::function<void()> moved;     // called as naming goes on, or nothing
 };
 
+/// What is said of a group's evidence, and how many items of its scalars and scales differ.
+struct Judgement {
+  std::vector<report::Finding> findings;
+  WrongItems items;
+};
+
 /// The findings of a group's evidence, errors before warnings, in a fixed order. A tp tensor that
 /// is the exact cut of a wrong stock is not a second finding. At most `findings_max`.
+Judgement judgement(const Subject& subject, const Evidence& evidence);
 std::vector<report::Finding> findings(const Subject& subject, const Evidence& evidence);
 
 inline constexpr std::size_t findings_max = 200;

@@ -1,5 +1,8 @@
 #include "verify/placement.h"
 
+#include <fmt/format.h>
+#include <fmt/ranges.h>
+
 #include <algorithm>
 #include <numeric>
 
@@ -177,6 +180,33 @@ Orders orders_of(const Subject& subject, const std::vector<WrongTensor>& wrong) 
     made.tp.push_back(order_of(subject, slots_of(subject, wrong, Side::tp, rank)));
   }
   return made;
+}
+
+void add_declared(const Subject& subject, const Evidence& evidence,
+                  std::vector<report::Finding>& made) {
+  const std::int64_t held = subject.layer.shape.experts_per_rank();
+  report::Finding one;
+  std::vector<std::string> lines;
+  for (const RankScalars& rank : evidence.scalars) {
+    if (!rank.first_expert || *rank.first_expert == rank.rank * held) continue;
+    one.ranks.push_back(subject.ranks[rank.rank]);
+    lines.push_back(fmt::format("rank {} holds experts from {}, not {}", subject.ranks[rank.rank],
+                                *rank.first_expert, rank.rank * held));
+  }
+  if (lines.empty()) return;
+  std::sort(one.ranks.begin(), one.ranks.end());
+  constexpr std::size_t shown = 12;
+  if (lines.size() > shown) {
+    lines.resize(shown);
+    lines.emplace_back("...");
+  }
+  if (static_cast<std::int64_t>(one.ranks.size()) == subject.layer.shape.tp) one.ranks.clear();
+  one.cause = "not-linear-placement";
+  one.side = report::Side::stock;
+  one.layer = subject.number;
+  one.group = subject.group;
+  one.text = fmt::format("{} (linear placement)", fmt::join(lines, ", "));
+  made.push_back(one);
 }
 
 void name_placement(const Subject& subject, const Evidence& evidence, const Orders& orders,

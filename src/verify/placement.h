@@ -22,4 +22,8 @@ Orders orders_of(const Subject& subject, const std::vector<WrongTensor>& wrong);
 void name_placement(const Subject& subject, const Evidence& evidence, const Orders& orders,
                     std::vector<WrongTensor>& wrong);
 
+/// Adds the finding of ranks that declare another first expert than linear placement has.
+void add_declared(const Subject& subject, const Evidence& evidence,
+                  std::vector<report::Finding>& made);
+
 }  // namespace slicecheck::verify

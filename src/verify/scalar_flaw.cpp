@@ -58,7 +58,7 @@ std::optional<std::int64_t> owner_of(float value, const std::vector<float>& all)
 }  // namespace
 
 std::string_view name(Flaw flaw) {
-  constexpr std::array<std::string_view, 11> names{"",
+  constexpr std::array<std::string_view, 12> names{"",
                                                    "scale-not-finite-positive",
                                                    "scalar-rounding",
                                                    "reciprocal-scale",
@@ -68,7 +68,8 @@ std::string_view name(Flaw flaw) {
                                                    "scalars-not-gathered",
                                                    "scalars-misordered",
                                                    "input-scale-differs-across-ranks",
-                                                   "payload-of-other-layer"};
+                                                   "payload-of-other-layer",
+                                                   "placement-permuted"};
   return names[static_cast<std::size_t>(flaw)];
 }
 

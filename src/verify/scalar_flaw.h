@@ -21,7 +21,8 @@ enum class Flaw : std::uint8_t {
   not_gathered,
   misordered,
   input_differs,
-  other_payload
+  other_payload,
+  moved  // with its expert: the experts' finding says it
 };
 std::string_view name(Flaw flaw);
 

@@ -1,11 +1,9 @@
 #include "verify/scalars.h"
 
-#include <fmt/format.h>
-#include <fmt/ranges.h>
-
 #include <algorithm>
 #include <map>
 
+#include "verify/agreed_scalars.h"
 #include "verify/gate_up.h"
 #include "verify/places.h"
 #include "verify/sentence.h"
@@ -56,6 +54,7 @@ class Scalars {
   const std::vector<float>& due_of(Scalar scalar) const {
     return experts::values_of(subject_.due->values, scalar);
   }
+  std::int64_t tolerance() const { return subject_.due->exact ? 0 : 8; }
   bool is_wrong(Side side, ScalarName name, std::int64_t rank, std::int64_t expert) const {
     return std::any_of(wrong_.begin(), wrong_.end(), [&](const WrongScalar& one) {
       return one.side == side && one.name == name && one.rank == rank && one.expert == expert;
@@ -177,9 +176,8 @@ void Scalars::judge_stock_value(const RankScalars& rank, Scalar scalar, std::int
   const std::int64_t declared = *rank.first_expert + local;
   std::vector<std::int64_t> owners{slot, orders_.stock[slot]};
   if (declared >= 0 && declared < shape_.experts) owners.push_back(declared);
-  const std::int64_t tolerance = subject_.due->exact ? 0 : 8;
   for (const std::int64_t owner : owners) {
-    if (ulp_distance(value, due[owner]) <= tolerance) return;
+    if (ulp_distance(value, due[owner]) <= tolerance()) return;
   }
   made.due = due[slot];
   // A rank with its own input scale builds its own scalars from it: one mistake.
@@ -294,17 +292,32 @@ void Scalars::judge_tp(const RankScalars& rank, Scalar scalar) {
     }
     return;
   }
-  const std::vector<float>& due = stock.empty() ? due_of(scalar) : stock;
-  const std::int64_t tolerance = stock.empty() && !subject_.due->exact ? 8 : 0;
+  const std::vector<float> due =
+      stock.empty() ? agreed_scalars(evidence_, scalar, due_of(scalar), tolerance()) : stock;
+  // The true value is no second mistake beside a stock that is wrong.
+  const auto is = [&](std::int64_t e, std::int64_t held) {
+    return same_bits(values[e], due[held]) ||
+           (subject_.due && same_bits(values[e], due_of(scalar)[held]) &&
+            ulp_distance(due[held], due_of(scalar)[held]) > tolerance());
+  };
   std::vector<std::int64_t> bad;
   for (std::int64_t e = 0; e < shape_.experts; ++e) {
     const std::int64_t held = orders_.tp[rank.rank][e];
-    const bool right =
-        same_bits(values[e], due[e]) || same_bits(values[e], due[held]) ||
-        (tolerance > 0 && ulp_distance(values[e], due[e]) <= tolerance) ||
-        (subject_.due && same_bits(values[e], due_of(scalar)[e])) ||
-        (stock.empty() && scalar == Scalar::g1_scale_c && carries_up(*subject_.due, e, values[e]));
-    if (!right) bad.push_back(e);
+    const bool carries = stock.empty() && scalar == Scalar::g1_scale_c &&
+                         carries_up(*subject_.due, e, values[e]);
+    if (is(e, e) || carries) continue;
+    if (is(e, held)) {
+      wrong_.push_back({Side::tp,
+                        Flaw::moved,
+                        name_of(scalar),
+                        rank.rank,
+                        e,
+                        values[e],
+                        due[e],
+                        {Flaw::moved, 0, held}});
+    } else {
+      bad.push_back(e);
+    }
   }
   if (bad.empty()) return;
   std::vector<float> sorted_values = values;
@@ -347,33 +360,6 @@ void Scalars::name_mixed() {
 std::vector<WrongScalar> wrong_scalars(const Subject& subject, const Evidence& evidence,
                                        const Orders& orders) {
   return Scalars(subject, evidence, orders).all();
-}
-
-void add_declared(const Subject& subject, const Evidence& evidence,
-                  std::vector<report::Finding>& made) {
-  const std::int64_t held = subject.layer.shape.experts_per_rank();
-  report::Finding one;
-  std::vector<std::string> lines;
-  for (const RankScalars& rank : evidence.scalars) {
-    if (!rank.first_expert || *rank.first_expert == rank.rank * held) continue;
-    one.ranks.push_back(subject.ranks[rank.rank]);
-    lines.push_back(fmt::format("rank {} holds experts from {}, not {}", subject.ranks[rank.rank],
-                                *rank.first_expert, rank.rank * held));
-  }
-  if (lines.empty()) return;
-  std::sort(one.ranks.begin(), one.ranks.end());
-  constexpr std::size_t shown = 12;
-  if (lines.size() > shown) {
-    lines.resize(shown);
-    lines.emplace_back("...");
-  }
-  if (static_cast<std::int64_t>(one.ranks.size()) == subject.layer.shape.tp) one.ranks.clear();
-  one.cause = "not-linear-placement";
-  one.side = report::Side::stock;
-  one.layer = subject.number;
-  one.group = subject.group;
-  one.text = fmt::format("{} (linear placement)", fmt::join(lines, ", "));
-  made.push_back(one);
 }
 
 bool refuses(const report::Finding& finding) {

@@ -1,5 +1,5 @@
 // The scalars of a layer: bits that a reshard moves, relations inside a stock, the values that
-// payload or checkpoint give, and the first expert that each rank declares.
+// payload or checkpoint give.
 #pragma once
 
 #include "verify/placement.h"
@@ -11,10 +11,6 @@ namespace slicecheck::verify {
 /// their scalars belong with them.
 std::vector<WrongScalar> wrong_scalars(const Subject& subject, const Evidence& evidence,
                                        const Orders& orders);
-
-/// Adds the finding of ranks that declare another first expert than linear placement has.
-void add_declared(const Subject& subject, const Evidence& evidence,
-                  std::vector<report::Finding>& made);
 
 /// True for a cause that refuses (exit code 3) when it is found in the stock.
 bool refuses(const report::Finding& finding);

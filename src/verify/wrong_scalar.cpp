@@ -5,12 +5,12 @@
 
 #include <algorithm>
 #include <bit>
+#include <iterator>
 #include <map>
 #include <set>
 #include <tuple>
 
 #include "verify/other_seed.h"
-#include "verify/places.h"
 #include "verify/sentence.h"
 
 namespace slicecheck::verify {
@@ -42,6 +42,8 @@ std::string_view happened(Flaw flaw) {
       return "the global input scale is not the same bits on every rank";
     case Flaw::other_payload:
       return "the scalars are those of another layer or seed";
+    case Flaw::moved:
+      return "the scalars stand with their experts in other slots";
     case Flaw::none:
       break;
   }
@@ -124,6 +126,45 @@ std::string_view name(ScalarName name) {
   constexpr std::array<std::string_view, 5> names{"a1_gscale", "a2_gscale", "g1_alphas",
                                                   "g1_scale_c", "g2_alphas"};
   return names[static_cast<std::size_t>(name)];
+}
+
+std::vector<WrongScalar> taken_along(std::vector<WrongScalar>& scalars, Side side,
+                                     const std::set<Place>& places) {
+  const auto along = [&](const WrongScalar& one) {
+    return one.flaw == Flaw::moved && one.side == side && places.contains({one.rank, one.expert});
+  };
+  std::vector<WrongScalar> made;
+  std::copy_if(scalars.begin(), scalars.end(), std::back_inserter(made), along);
+  std::erase_if(scalars, along);
+  return made;
+}
+
+std::int64_t WrongItems::of(std::string_view check) const {
+  if (check == "scales.global") return globals;
+  if (check == "scales.relation") return relations;
+  if (check == "scales.block") return blocks;
+  for (const experts::Scalar scalar : experts::all_scalars) {
+    if (check == fmt::format("scalars.{}", experts::name(scalar))) {
+      return tp[static_cast<std::size_t>(scalar)];
+    }
+  }
+  return 0;
+}
+
+WrongItems counted(const std::vector<WrongScalar>& wrong) {
+  WrongItems made;
+  std::set<std::int64_t> experts;  // of the stock
+  for (const WrongScalar& one : wrong) {
+    if (one.side == Side::tp) {
+      ++made.tp.at(static_cast<int>(one.name) - static_cast<int>(ScalarName::g1_alphas));
+    } else if (one.expert < 0) {
+      ++made.globals;
+    } else {
+      experts.insert(one.expert);
+    }
+  }
+  made.relations = static_cast<std::int64_t>(experts.size());
+  return made;
 }
 
 void add_wrong_scalars(const Subject& subject, const std::vector<WrongScalar>& wrong,

@@ -2,10 +2,14 @@
 // in the same way are said together.
 #pragma once
 
+#include <set>
+#include <string_view>
 #include <vector>
 
 #include "verify/placement.h"
+#include "verify/places.h"
 #include "verify/scalar_flaw.h"
+#include "verify/wrong_items.h"
 
 namespace slicecheck::verify {
 
@@ -25,8 +29,15 @@ struct WrongScalar {
   std::uint64_t seed = 0;  // of another payload
 };
 
+/// The items that these scalars are; no blocks.
+WrongItems counted(const std::vector<WrongScalar>& wrong);
+
 /// "g1_alphas".
 std::string_view name(ScalarName name);
+
+/// Takes out of `scalars` those that were moved with the experts of a side at these places.
+std::vector<WrongScalar> taken_along(std::vector<WrongScalar>& scalars, Side side,
+                                     const std::set<Place>& places);
 
 /// Adds the findings of `wrong` to `made`.
 void add_wrong_scalars(const Subject& subject, const std::vector<WrongScalar>& wrong,
