@@ -16,6 +16,14 @@ Reason wrong_manifest(const DumpCase& dump, const std::string& text) {
   return Reason(fmt::format("{}: {}", checkpoint::shown(dump.folder + "/manifest.json"), text));
 }
 
+/// A refusal's sentence with the dump that it is of.
+Reason of_dump(const DumpCase& dump, const Reason& reason) {
+  Where where = reason.where();
+  where.layer = dump.layer;
+  return Reason(fmt::format("{}: {}", checkpoint::shown(dump.folder), reason.text()),
+                reason.cause(), where);
+}
+
 /// The number of --layer, or the manifest's where there is none.
 Result<std::int64_t> layer_of(const Options& options, const DumpCase& dump) {
   const std::string& text = options.experts.layer;
@@ -70,7 +78,7 @@ Result<DumpCase> dump_case(const Options& options, std::size_t position) {
   made.layer = made.manifest.layer.value_or(static_cast<std::int64_t>(position));
   Reason reason = layout::unsupported(made.manifest.shape);
   if (!reason) reason = unshared(made.manifest.shape);
-  if (reason) return reason;
+  if (reason) return of_dump(made, reason);
   const Result<checkpoint::DumpParts> parts = checkpoint::dump_parts(made.folder, made.manifest);
   if (parts.reason) return parts.reason;
   made.parts = *parts;

@@ -3,6 +3,7 @@
 #include <fmt/format.h>
 
 #include <algorithm>
+#include <set>
 
 #include "app/probe_report.h"
 #include "checkpoint/dump_files.h"
@@ -184,6 +185,53 @@ Result<GroupProbe> group_probe(const DumpProbe& dump) {
       fmt::format("{}: the ranks' files do not agree about K", checkpoint::shown(dump.folder)));
 }
 
+// Routes that one EP rank serves, but not the one that holds their expert: with linear placement
+// that is known where the experts are.
+void judge_holders(const GroupProbe& group, const std::vector<reshard::RouteNorms>& routes,
+                   std::int64_t experts_per_rank, reshard::Judged& judged) {
+  if (group.routing.experts.empty()) return;
+  reshard::ProbeFault fault{"route-unserved", {}, {}, {}};
+  std::set<int> holders;
+  std::set<std::int64_t> experts;
+  std::int64_t count = 0;
+  for (std::size_t i = 0; i < routes.size(); ++i) {
+    const std::int64_t expert = group.routing.experts[i];
+    const auto holder = static_cast<int>(expert / experts_per_rank);
+    if (routes[i].ep_ranks != 1 || routes[i].ep_first == holder) continue;
+    if (count++ == 0) {
+      const auto at = static_cast<std::int64_t>(i);
+      fault.text = fmt::format(
+          "the first route (token {}, k {}) of expert {} by rank {} of the group, where rank {} "
+          "holds it",
+          at / group.routing.top_k, at % group.routing.top_k, expert, routes[i].ep_first, holder);
+    }
+    holders.insert(holder);
+    experts.insert(expert);
+    judged.served -= routes[i].tp_missing < 0 ? 1 : 0;
+  }
+  if (count == 0) return;
+  fault.text = fmt::format(
+      "an EP rank that does not hold the expert serves {} of {} routes in place of the "
+      "one that does: {}",
+      count, routes.size(), fault.text);
+  fault.ranks.assign(holders.begin(), holders.end());
+  fault.experts.assign(experts.begin(), experts.end());
+  judged.route_faults.push_back(fault);
+}
+
+// A numeric check counts only beside a control; of another's kernel's rows there can be none.
+report::Check uncontrolled(const reshard::Probed& probed, const DumpProbe& dump) {
+  report::Check made;
+  made.id = "control." + probed.kind;
+  made.group = static_cast<int>(dump.first_group + dump.group);
+  made.layer = dump.layer;
+  made.status = report::Status::skipped;
+  made.text =
+      "no control: the rows are of a kernel that is not run here, so no damage can be planted "
+      "before it";
+  return made;
+}
+
 }  // namespace
 
 Result<report::Report> dump_probe_report(const DumpProbe& dump,
@@ -196,11 +244,15 @@ Result<report::Report> dump_probe_report(const DumpProbe& dump,
   probed.kind = exact ? "exact" : "random";
   probed.tokens = group->routing.tokens;
   probed.top_k = group->routing.top_k;
-  probed.judged =
-      reshard::judged(reshard::route_norms(group->rows), group->routing, {false, rel_l2_max});
+  const std::vector<reshard::RouteNorms> routes = reshard::route_norms(group->rows);
+  probed.judged = reshard::judged(routes, group->routing, {false, rel_l2_max});
+  judge_holders(*group, routes, dump.manifest.shape.experts_per_rank(), probed.judged);
   const std::vector<std::int64_t> ranks = launch_ranks(dump.manifest, dump.group);
-  return probe_report({probed}, {static_cast<int>(dump.first_group + dump.group),
-                                 std::vector<int>(ranks.begin(), ranks.end()), dump.layer});
+  report::Report made =
+      probe_report({probed}, {static_cast<int>(dump.first_group + dump.group),
+                              std::vector<int>(ranks.begin(), ranks.end()), dump.layer});
+  made.checks.push_back(uncontrolled(probed, dump));
+  return made;
 }
 
 }  // namespace slicecheck::app

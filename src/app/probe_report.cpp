@@ -42,6 +42,10 @@ report::Check routes_check(const std::vector<reshard::Probed>& probes, const Pro
     }
   }
   made.status = status_of(made.text.empty());
+  if (made.compared == 0 && made.text.empty()) {
+    made.status = Status::not_run;
+    made.text = "there is no route";
+  }
   return made;
 }
 

@@ -4,6 +4,7 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <functional>
 
@@ -83,6 +84,40 @@ class DumpProbes : public testing::Test {
     return dump_probe_report({folder_.string(), manifest, 0, 0}, {});
   }
 
+  // The EP row of every route on the rank that holds its expert, of 16 experts a rank.
+  static std::vector<ProbeRows> rows_of_holders(const GoldenProbe& probe,
+                                                const moe::Routing& routing, int ranks) {
+    const std::int64_t routes = routing.routes();
+    std::vector<ProbeRows> golden;
+    std::vector<ProbeRows> made;
+    for (int r = 0; r < ranks; ++r) {
+      golden.push_back(reshard::golden_rows(probe, r, ranks));
+      made.push_back(golden.back());
+      made[r].ep.rows = host_tensor(Dtype::bf16, {routes, probe.hidden});
+      made[r].ep.map.assign(routes, -1);
+    }
+    for (std::int64_t route = 0; route < routes; ++route) {
+      ProbeRows& to = made[routing.experts[route] / 16];
+      to.ep.map[route] = static_cast<std::int32_t>(route);
+      for (ProbeRows& from : golden) {
+        if (from.ep.map[route] < 0) continue;
+        std::copy_n(moe::row_of(from.ep, from.ep.map[route]), probe.hidden,
+                    moe::row_of(to.ep, route));
+      }
+    }
+    return made;
+  }
+
+  // A dump of 2 ranks; topk_ids in the second one's file.
+  void write_all(const std::vector<ProbeRows>& rows, const GoldenProbe& probe,
+                 const std::vector<std::int32_t>& experts) const {
+    for (int r = 0; r < 2; ++r) {
+      std::vector<Member> members = members_of(rows[r], probe);
+      if (r == 1) members.push_back({"topk_ids", indices(experts, {probe.tokens, probe.top_k})});
+      write(r, members);
+    }
+  }
+
   // The reason after one file of a sound dump of 2 ranks is written anew.
   std::string reason_after(int rank, const std::function<void(std::vector<Member>&)>& change) {
     const GoldenProbe& probe = golden_probes[0];
@@ -126,19 +161,15 @@ TEST_F(DumpProbes, judge_each_expert_where_topk_ids_say_them) {
   const GoldenProbe& probe = golden_probes[2];
   const moe::Routing routing = moe::covering({32, probe.tokens, probe.top_k, 1});
   const std::int64_t wrong = routing.experts[9];
-  for (int r = 0; r < 2; ++r) {
-    ProbeRows rows = reshard::golden_rows(probe, r, 2);
+  std::vector<ProbeRows> all = rows_of_holders(probe, routing, 2);
+  for (ProbeRows& rows : all) {
     for (const std::int64_t route : moe::routes_of(routing, wrong)) {
       for (std::int64_t h = 0; h < probe.hidden; ++h) {
         moe::row_of(rows.tp, rows.tp.map[route])[h] ^= 0x0010;
       }
     }
-    std::vector<Member> members = members_of(rows, probe);
-    if (r == 1) {
-      members.push_back({"topk_ids", indices(routing.experts, {probe.tokens, probe.top_k})});
-    }
-    write(r, members);
   }
+  write_all(all, probe, routing.experts);
   checkpoint::Manifest manifest = manifest_of(probe, 2);
   const Result<report::Report> made = judge(manifest);
   ASSERT_FALSE(made.reason) << made.reason.text();
@@ -152,6 +183,72 @@ TEST_F(DumpProbes, judge_each_expert_where_topk_ids_say_them) {
   manifest.tokens.reset();
   manifest.top_k.reset();
   EXPECT_EQ(judge(manifest)->probes[0].worst_route->expert, wrong);
+}
+
+TEST_F(DumpProbes, fail_where_another_rank_than_the_experts_serves_a_route) {
+  const GoldenProbe& probe = golden_probes[2];
+  const moe::Routing routing = moe::covering({32, probe.tokens, probe.top_k, 1});
+  std::vector<ProbeRows> all = rows_of_holders(probe, routing, 2);
+  write_all(all, probe, routing.experts);
+  EXPECT_TRUE(judge(manifest_of(probe, 2))->findings.empty());
+
+  const std::vector<std::int32_t>& experts = routing.experts;
+  const auto moved = std::find_if(experts.begin(), experts.end(), [](auto e) { return e >= 16; });
+  const auto route = moved - experts.begin();
+  std::swap(all[0].ep.map[route], all[1].ep.map[route]);
+  std::copy_n(moe::row_of(all[1].ep, route), probe.hidden, moe::row_of(all[0].ep, route));
+  write_all(all, probe, experts);
+  const Result<report::Report> one = judge(manifest_of(probe, 2));
+  ASSERT_EQ(one->findings.size(), 1U);
+  EXPECT_EQ(one->findings[0].cause, "route-unserved");
+  EXPECT_EQ(one->findings[0].ranks, std::vector<int>{1});
+  EXPECT_EQ(one->findings[0].experts, std::vector<std::int64_t>{*moved});
+  EXPECT_EQ(one->checks[0].status, report::Status::failed);
+  EXPECT_EQ(one->checks[0].differing, 1);
+  EXPECT_EQ(one->checks[1].status, report::Status::passed);
+
+  // The two ranks' files exchanged: no route lies where its expert does.
+  all = rows_of_holders(probe, routing, 2);
+  std::swap(all[0], all[1]);
+  write_all(all, probe, experts);
+  const Result<report::Report> swapped = judge(manifest_of(probe, 2));
+  ASSERT_EQ(swapped->findings.size(), 1U);
+  EXPECT_EQ(swapped->checks[0].differing, routing.routes());
+}
+
+TEST_F(DumpProbes, of_rows_that_are_zero_are_one_finding) {
+  const GoldenProbe& probe = golden_probes[2];
+  const moe::Routing routing = moe::covering({32, probe.tokens, probe.top_k, 1});
+  std::vector<ProbeRows> all = rows_of_holders(probe, routing, 2);
+  const std::int64_t expert = routing.experts[9];
+  const auto clear = [&](std::int64_t route) {
+    std::fill_n(moe::row_of(all[routing.experts[route] / 16].ep, route), probe.hidden, 0);
+  };
+  for (const std::int64_t route : moe::routes_of(routing, expert)) clear(route);
+  write_all(all, probe, routing.experts);
+  const Result<report::Report> one = judge(manifest_of(probe, 2));
+  ASSERT_EQ(one->findings.size(), 1U);
+  EXPECT_EQ(one->findings[0].cause, "reference-zero");
+  EXPECT_EQ(one->findings[0].experts, std::vector<std::int64_t>{expert});
+
+  for (std::int64_t route = 0; route < routing.routes(); ++route) clear(route);
+  write_all(all, probe, routing.experts);
+  const Result<report::Report> none = judge(manifest_of(probe, 2));
+  ASSERT_EQ(none->findings.size(), 1U);
+  EXPECT_EQ(none->findings[0].cause, "reference-zero");
+  EXPECT_EQ(none->checks[1].status, report::Status::failed);
+  EXPECT_EQ(none->checks[1].differing, routing.routes());
+}
+
+TEST_F(DumpProbes, say_that_they_have_no_control) {
+  const GoldenProbe& probe = golden_probes[0];
+  for (int r = 0; r < 2; ++r) write(r, members_of(reshard::golden_rows(probe, r, 2), probe));
+  const Result<report::Report> made = judge(manifest_of(probe, 2));
+  ASSERT_EQ(made->checks.size(), 3U);
+  EXPECT_EQ(made->checks[2].id, "control.random");
+  EXPECT_EQ(made->checks[2].status, report::Status::skipped);
+  EXPECT_FALSE(made->checks[2].text.empty());
+  EXPECT_EQ(report::verdict_of(*made), report::Verdict::passed);
 }
 
 TEST_F(DumpProbes, name_ranks_by_the_launch) {

@@ -187,10 +187,24 @@ class VerifyProbe(program.ProgramTest):
         (probe,) = ended.report["probes"]
         self.assertTrue(math.isclose(probe["rel_l2"], due, rel_tol=1e-9), probe)
         self.assertEqual(
-            [check["id"] for check in ended.report["checks"]], ["probe.routes", "probe.random"]
+            [(check["id"], check["status"]) for check in ended.report["checks"]],
+            [
+                ("probe.routes", "passed"),
+                ("probe.random", "failed" if noisy else "passed"),
+                ("control.random", "skipped"),
+            ],
         )
         causes = [finding["cause"] for finding in ended.report["findings"]]
         self.assertEqual(causes, ["rel-l2-above-bound"] if noisy else [])
+
+    def test_a_probe_without_routes_has_nothing_to_compare(self):
+        folder = self.dump((0, 2, 128, 11, 0.0), 2, tokens=None, top_k=None)
+        ended = self.verify(folder)
+        self.assert_ended(ended, 1, "failed")
+        (found,) = ended.report["findings"]
+        self.assertEqual(found["cause"], "reference-zero")
+        routes = ended.report["checks"][0]
+        self.assertEqual((routes["id"], routes["status"]), ("probe.routes", "not-run"))
 
     def test_a_given_bound_and_processes_judge_alike(self):
         folder = self.dump(SMALL, 2)

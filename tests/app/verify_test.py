@@ -9,6 +9,7 @@ import dumps
 import program
 
 CHECKPOINT = program.ROOT / "golden/checkpoints/tiny-modelopt"
+SCALARS = ["g1_alphas", "g1_scale_c", "g2_alphas"]
 
 
 class Verify(program.ProgramTest):
@@ -300,6 +301,130 @@ class Verify(program.ProgramTest):
                 edit(folder)
                 ended = self.verify(folder)
                 self.assertIn(due, self.findings(ended, code, {1: "failed", 3: "refused"}[code]))
+
+    def test_a_refused_shape_is_said_with_its_dump(self):
+        good, bad = self.folder / "good", self.folder / "bad"
+        for layer, folder in ((1, good), (2, bad)):
+            dumps.Engine(CHECKPOINT, layer, 2).write(folder)
+        path = bad / "manifest.json"
+        made = {**json.loads(path.read_text(encoding="utf-8")), "experts": 5}
+        path.write_text(json.dumps(made), encoding="utf-8")
+        ended = self.verify(good, bad)
+        self.assert_ended(ended, 3, "refused")
+        (line,) = ended.own_lines()
+        self.assertIn("/bad: 2 ranks x 2 experts is not 5 experts", line)
+        self.assertEqual([found["layer"] for found in ended.report["findings"]], [2])
+
+    def test_scalars_that_differ_are_counted(self):
+        engine = dumps.Engine(CHECKPOINT, 1, 3)
+        folder = self.folder / "counted"
+        engine.write(folder)
+
+        def edit(file):
+            for name in SCALARS:
+                data = file.tensors[name][2]
+                data[4 * 2 : 4 * 2 + 4] = data[4 * 5 : 4 * 5 + 4]
+
+        for rank in range(3):
+            dumps.change(folder / f"tp.rank{rank}.safetensors", edit)
+        ended = self.verify(folder)
+        self.assertEqual(self.findings(ended), [("tp", "expert-mixed", SCALARS)])
+        for name in SCALARS:
+            check = self.checks(ended)[f"scalars.{name}"]
+            told = (check["status"], check["compared"], check["differing"])
+            self.assertEqual(told, ("failed", 18, 3))
+
+    def test_scales_that_differ_are_counted(self):
+        def rank_1(folder, edit):
+            dumps.change(folder / "stock.rank1.safetensors", edit)
+
+        def three_halves(name):
+            def edit(file):
+                data = file.tensors[name][2]
+                for at in range(0, len(data), 4):
+                    (value,) = struct.unpack_from("<f", data, at)
+                    struct.pack_into("<f", data, at, value * 1.5)
+
+            return edit
+
+        def invalid(file):
+            for offset in (3, 700, 701):
+                file.tensors["w2_sf"][2][offset] = 0x7F
+
+        for check, edit, code, differing in (
+            ("scales.global", three_halves("a2_gscale"), 3, 1),
+            ("scales.relation", three_halves("g1_scale_c"), 1, 2),
+            ("scales.block", invalid, 1, 3),
+        ):
+            with self.subTest(check=check):
+                folder = self.folder / check
+                dumps.Engine(CHECKPOINT, 1, 3).write(folder)
+                rank_1(folder, edit)
+                ended = self.verify(folder)
+                self.assert_ended(ended, code, "failed" if code == 1 else "refused")
+                found = self.checks(ended)[check]
+                self.assertEqual((found["status"], found["differing"]), ("failed", differing))
+
+    def test_scalars_that_moved_with_their_experts_are_of_the_one_finding(self):
+        folder = self.dump("--payload", "numeric", "--experts", "6", ranks=3)
+        order = [0, 2, 4, 1, 3, 5]  # round-robin: experts 0 and 5 stay
+
+        def edit(file):
+            for name in ("w13", "w13_sf", "w2", "w2_sf", *SCALARS):
+                data = file.tensors[name][2]
+                each = len(data) // 6
+                experts = [bytes(data[e * each : (e + 1) * each]) for e in order]
+                file.tensors[name][2] = bytearray(b"".join(experts))
+
+        for rank in range(3):
+            dumps.change(folder / f"tp.rank{rank}.safetensors", edit)
+        ended = self.verify(folder)
+        (found,) = self.findings(ended)
+        self.assertEqual(found[0], "tp")
+        self.assertIn(found[1], ("placement-round-robin", "placement-permuted"))
+        self.assertEqual(found[2], ["w13", "w13_sf", "w2", "w2_sf", *SCALARS])
+        for name in SCALARS:
+            check = self.checks(ended)[f"scalars.{name}"]
+            self.assertEqual((check["status"], check["differing"]), ("failed", 12))
+
+    def test_ranks_must_have_the_same_tp_scalars(self):
+        def add(ulp, rank):
+            def edit(file):
+                data = file.tensors["g1_alphas"][2]
+                (bits,) = struct.unpack_from("<I", data, 8)
+                struct.pack_into("<I", data, 8, bits + ulp)
+
+            dumps.change(folder / f"tp.rank{rank}.safetensors", edit)
+
+        folder = self.folder / "agreeing"
+        dumps.Engine(CHECKPOINT, 1, 3).write(folder)
+        for rank in range(3):
+            (folder / f"stock.rank{rank}.safetensors").unlink()
+        against = (folder, "--checkpoint", CHECKPOINT)
+        self.assert_passed(self.verify(*against))
+        for rank in range(3):
+            add(3, rank)
+        self.assert_passed(self.verify(*against))  # 3 ulp of the checkpoint, all alike
+        add(-2, 1)  # nearer to the checkpoint, and alone
+        ended = self.verify(*against)
+        self.assertEqual(self.findings(ended), [("tp", "scalar-rounding", ["g1_alphas"])])
+        (found,) = ended.report["findings"]
+        self.assertEqual((found["ranks"], found["experts"]), ([1], [2]))
+        self.assertIn("2 ulp apart", found["text"])
+        self.assertEqual(self.checks(ended)["scalars.g1_alphas"]["differing"], 1)
+
+    def test_tp_scalars_are_moved_and_not_made_again_from_the_checkpoint(self):
+        folder = self.folder / "again"
+        dumps.Engine(CHECKPOINT, 1, 3).write(folder)
+
+        def edit(file):
+            (bits,) = struct.unpack_from("<I", file.tensors["g2_alphas"][2], 0)
+            struct.pack_into("<I", file.tensors["g2_alphas"][2], 0, bits + 3)
+
+        dumps.change(folder / "stock.rank1.safetensors", edit)
+        ended = self.verify(folder, "--checkpoint", CHECKPOINT)
+        self.assertEqual(self.findings(ended), [("tp", "scalar-rounding", ["g2_alphas"])])
+        self.assertEqual(ended.report["findings"][0]["experts"], [2])
 
     def test_a_cut_along_the_other_axis_is_named_by_its_extents(self):
         folder = self.dump(ranks=2)
