@@ -349,6 +349,11 @@ Judgement judgement(const Subject& subject, const Evidence& evidence) {
   add_declared(subject, evidence, made);
   add_wrong_scalars(subject, scalars, made);
   const std::optional<report::Finding> mismatch = gate_up_mismatch(subject, evidence);
+  if (mismatch) {
+    const auto experts = static_cast<std::int64_t>(mismatch->experts.size());
+    items.relations =
+        std::max(items.relations, experts == 0 ? subject.layer.shape.experts : experts);
+  }
   if (mismatch) made.push_back(*mismatch);
   std::stable_sort(made.begin(), made.end(), [](const auto& a, const auto& b) {
     return std::make_pair(a.side, a.severity) < std::make_pair(b.side, b.severity);

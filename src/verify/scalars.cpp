@@ -303,8 +303,8 @@ void Scalars::judge_tp(const RankScalars& rank, Scalar scalar) {
   std::vector<std::int64_t> bad;
   for (std::int64_t e = 0; e < shape_.experts; ++e) {
     const std::int64_t held = orders_.tp[rank.rank][e];
-    const bool carries = stock.empty() && scalar == Scalar::g1_scale_c &&
-                         carries_up(*subject_.due, e, values[e]);
+    const bool carries =
+        stock.empty() && scalar == Scalar::g1_scale_c && carries_up(*subject_.due, e, values[e]);
     if (is(e, e) || carries) continue;
     if (is(e, held)) {
       wrong_.push_back({Side::tp,

@@ -203,6 +203,7 @@ class Reshard(program.ProgramTest):
         self.assert_ended(ended, 1, "failed")
         failed = {c["id"] for c in ended.report["checks"] if c["status"] == "failed"}
         self.assertEqual(failed, {check})
+        self.assertEqual([c["differing"] for c in ended.report["checks"] if c["id"] == check], [1])
         self.assertEqual([f["cause"] for f in ended.report["findings"]], [cause])
         return ended.report["findings"][0]
 
