@@ -20,6 +20,33 @@ std::set<std::uint64_t> seeds_of(const std::vector<WrongTensor>& wrong) {
   return seeds;
 }
 
+bool is_unknown(const WrongTensor& one) { return is_other(one) && !one.seed_known; }
+
+// True where the scales of the other matrix at the same place are of the same unknown seed.
+bool agreed_beside(const std::vector<WrongTensor>& wrong, const WrongTensor& one) {
+  return std::any_of(wrong.begin(), wrong.end(), [&](const WrongTensor& other) {
+    return is_unknown(other) && other.seed == one.seed && other.target.side == one.target.side &&
+           other.target.rank == one.target.rank && other.target.expert == one.target.expert &&
+           other.target.kind != one.target.kind;
+  });
+}
+
+// A weight word gives its seed. Scales that no weight speaks for are of another seed only where all
+// of an expert's are of the same: padding declared wrongly shifts their units by a constant, too.
+void drop_unagreed(std::vector<WrongTensor>& wrong) {
+  const std::vector<WrongTensor> before = wrong;
+  for (WrongTensor& one : wrong) {
+    if (!is_unknown(one) || agreed_beside(before, one)) continue;
+    one.map = healthy_map(one.target);
+    one.causes = Causes{};
+    one.causes.add(Cause::unexplained);
+    one.alternatives = Causes{};
+    one.explained = 0;
+    one.seed = 0;
+    one.origin = {};
+  }
+}
+
 }  // namespace
 
 void name_seeds(const Subject& subject, std::vector<WrongTensor>& wrong) {
@@ -34,6 +61,7 @@ void name_seeds(const Subject& subject, std::vector<WrongTensor>& wrong) {
       one.origin.has_seed = one.origin.found;
     }
   }
+  drop_unagreed(wrong);
 }
 
 void name_seeds(const Subject& subject, const std::vector<WrongTensor>& wrong,

@@ -10,6 +10,7 @@
 namespace slicecheck::verify {
 
 /// Gives scales of an unknown seed the seed that another wrong tensor names, where it is theirs.
+/// What is left of an unknown seed is unexplained where not all scales of its expert are of it.
 void name_seeds(const Subject& subject, std::vector<WrongTensor>& wrong);
 
 /// Calls the scalars that are, to the bit, those of another payload whose tensors are among `wrong`

@@ -262,6 +262,21 @@ class Verify(program.ProgramTest):
             self.assertEqual(found, [("stock", "payload-of-other-layer", tensors)])
             self.assertIn(f"their seed is 1, {said}", ended.report["findings"][0]["text"])
 
+    def test_a_wrong_declaration_of_padding_is_no_other_layer(self):
+        folder = self.dump("--payload", "numeric", "--hidden", "256", "--intermediate", "256")
+        path = folder / "manifest.json"
+        due = json.loads(path.read_text(encoding="utf-8"))
+        for change in ({"intermediate_plain": 240}, {"hidden_plain": 240}, {"hidden_plain": 192}):
+            with self.subTest(change=change):
+                path.write_text(json.dumps({**due, **change}), encoding="utf-8")
+                ended = self.verify(folder)
+                self.assert_ended(ended, 1, "failed")
+                causes = {found["cause"] for found in ended.report["findings"]}
+                self.assertFalse(
+                    causes & {"payload-of-other-layer", "gate-up-swapped", "rows-not-shuffled"},
+                    causes,
+                )
+
     def test_scalars_placement_and_scales_are_named(self):
         def scalar(rank, kind, name, index, edit):
             def change(file):
