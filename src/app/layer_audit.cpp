@@ -10,6 +10,7 @@
 namespace slicecheck::app {
 namespace {
 
+using checkpoint::ProjectionPart;
 using verify::AuditFact;
 
 verify::AuditedExpert scales_of(const checkpoint::Layer& layer, std::int64_t expert) {
@@ -21,7 +22,7 @@ verify::AuditedExpert scales_of(const checkpoint::Layer& layer, std::int64_t exp
   return made;
 }
 
-/// Experts of a layer that are missing or too many, said once a cause.
+/// What is wrong with a layer's experts as a whole, missing or too many ones, said once a cause.
 std::vector<report::Finding> miscounted(const checkpoint::Layer& layer, std::int64_t number) {
   std::vector<report::Finding> made;
   for (const checkpoint::Flaw& flaw : layer.flaws()) {
@@ -35,9 +36,18 @@ std::vector<report::Finding> miscounted(const checkpoint::Layer& layer, std::int
       found->layer = number;
       found->text = flaw.reason.text();
     }
-    found->experts.push_back(flaw.expert);
+    if (flaw.expert != checkpoint::all_experts) found->experts.push_back(flaw.expert);
   }
   for (report::Finding& one : made) one.text += "; " + verify::listed_experts(one.experts);
+  return made;
+}
+
+report::Finding uncut_finding(const Reason& reason, std::int64_t layer) {
+  report::Finding made;
+  made.cause = reason.cause();
+  made.side = report::Side::checkpoint;
+  made.layer = layer;
+  made.text = fmt::format("layer {}: {}", layer, reason.text());
   return made;
 }
 
@@ -78,8 +88,15 @@ void LayerAudit::judge_scales(std::vector<AuditFact>& facts) const {
   std::set<std::pair<std::string, std::int64_t>> flawed;
   for (const checkpoint::Flaw& flaw : layer_.flaws()) {
     if (!flaw.projection) continue;
-    const std::string tensor = checkpoint::scale_name(*flaw.projection, flaw.part);
+    const std::string tensor = checkpoint::part_name(*flaw.projection, flaw.part);
     flawed.emplace(tensor, flaw.expert);
+    // Weights that are not NVFP4 have no scales to be missed.
+    if (flaw.part == ProjectionPart::weights) {
+      for (const ProjectionPart scale :
+           {ProjectionPart::weight_scale, ProjectionPart::input_scale}) {
+        flawed.emplace(checkpoint::part_name(*flaw.projection, scale), flaw.expert);
+      }
+    }
     facts.push_back({number_, flaw.reason.cause(), tensor, flaw.expert, 0, flaw.reason.text()});
   }
   const bool inputs_due = std::any_of(experts_.begin(), experts_.end(), [](const auto& expert) {
@@ -90,6 +107,7 @@ void LayerAudit::judge_scales(std::vector<AuditFact>& facts) const {
   for (std::int64_t e = 0; e < layer_.experts(); ++e) {
     if (layer_.holds(e)) verify::audit_scales(number_, e, experts_[e], inputs_due, found);
   }
+  verify::audit_together(number_, experts_, found);
   // A scale that does not fit has no value to be missed.
   std::erase_if(found, [&](const AuditFact& fact) {
     return fact.cause == "scale-missing" && flawed.contains({fact.tensor, fact.expert});
@@ -106,6 +124,10 @@ report::Report LayerAudit::said(const std::vector<AuditFact>& all, std::int64_t 
   }
   report::Report made;
   made.findings = miscounted(layer_, number_);
+  if (const Reason reason = uncut(tp)) {
+    made.findings.push_back(uncut_finding(reason, number_));
+    for (std::int64_t e = 0; e < layer_.experts(); ++e) wrong.insert(e);
+  }
   for (const report::Finding& one : made.findings) {
     wrong.insert(one.experts.begin(), one.experts.end());
   }
@@ -116,12 +138,29 @@ report::Report LayerAudit::said(const std::vector<AuditFact>& all, std::int64_t 
   return made;
 }
 
+// Why the ranks that --tp asks about, or any, cannot cut a layer that was read; or nothing. How
+// many experts there should be is open where some are missing or too many.
+Reason LayerAudit::uncut(std::int64_t tp) const {
+  const bool counted =
+      std::all_of(layer_.flaws().begin(), layer_.flaws().end(),
+                  [](const checkpoint::Flaw& flaw) { return flaw.projection.has_value(); });
+  if (layer_.experts() == 0 || (tp == 0 && !counted)) return {};
+  return verify::uncut(layer_.experts(), layer_.widths(), tp);
+}
+
 report::Check LayerAudit::line_of(std::int64_t wrong, std::int64_t tp) const {
   const layout::Widths widths = layer_.widths();
-  report::Check made = audit_line(
-      number_, wrong == 0 ? report::Status::passed : report::Status::failed,
-      fmt::format("{}, E {}, H {}, I {}; tp {} can cut it", name(layer_.format()), layer_.experts(),
-                  widths.hidden, widths.intermediate, verify::cuttable(layer_.experts(), widths)));
+  if (layer_.experts() == 0) {
+    report::Check unread = audit_line(number_, report::Status::failed,
+                                      fmt::format("{}, not read", name(layer_.format())));
+    unread.compared = unread.differing = 1;
+    return unread;
+  }
+  report::Check made =
+      audit_line(number_, wrong == 0 ? report::Status::passed : report::Status::failed,
+                 fmt::format("{}, E {}, H {}, I {}; tp {} can cut it", name(layer_.format()),
+                             layer_.experts(), widths.hidden, widths.intermediate,
+                             verify::cuttable(layer_.experts(), widths, tp)));
   made.compared = layer_.experts();
   made.differing = wrong;
   const std::string maximum = verify::differing_maximum(experts_, tp);

@@ -27,6 +27,7 @@ class LayerAudit {
 
  private:
   void judge_scales(std::vector<verify::AuditFact>& facts) const;
+  Reason uncut(std::int64_t tp) const;
   report::Check line_of(std::int64_t wrong, std::int64_t tp) const;
 
   std::int64_t number_;

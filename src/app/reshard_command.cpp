@@ -11,6 +11,7 @@
 #include "app/probes.h"
 #include "app/source.h"
 #include "app/verdicts.h"
+#include "checkpoint/checkpoint.h"
 #include "engine/engine.h"
 #include "group/agree.h"
 #include "reshard/reshard.h"
@@ -54,6 +55,11 @@ report::RankEntry rank_entry(const Context& context, const experts::StockExperts
           device_text(context.group), stock.first_expert,   {}};
 }
 
+/// A reason that was found in these experts, or none: where a checkpoint has them, it is wrong.
+Reason own(const Source& source, const Reason& reason) {
+  return source.payload ? reason : checkpoint::of_checkpoint(reason, source.layer);
+}
+
 /// The checks of what an engine is given; where one does not hold, all refuse. Collective over the
 /// group.
 std::vector<report::Check> sound(const Context& context, const Source& source,
@@ -65,8 +71,9 @@ std::vector<report::Check> sound(const Context& context, const Source& source,
     reason = experts::misplaced(stock, group.rank(), group.size(), source.shape.experts);
   }
   if (!reason) reason = reshard::not_finite_positive(stock, group.space());
-  group::refuse_together(group, reason, reshard::refusal);
-  group::refuse_together(group, reshard::check_global_scales(stock, group), reshard::refusal);
+  group::refuse_together(group, own(source, reason), reshard::refusal);
+  group::refuse_together(group, own(source, reshard::check_global_scales(stock, group)),
+                         reshard::refusal);
   return {passed("shape", context, source.layer, 9),
           passed("placement", context, source.layer, held),
           passed("scales.global", context, source.layer, 2)};
@@ -125,7 +132,7 @@ Source settled(const Context& context) {
   };
   Reason uncut = layout::unsupported(source.shape);
   if (!uncut) uncut = unshared(source.shape);
-  group::refuse_together(world, uncut, reshard::refusal);
+  group::refuse_together(world, own(source, uncut), reshard::refusal);
   group::refuse_together(
       world, reshard::unsuited(probe_options(context.options, source), source.shape.experts),
       "usage");

@@ -146,7 +146,7 @@ Result<Source> checkpoint_source(const ExpertOptions& options, int tp) {
   };
   made.scalars = [layer, number = *number](std::int64_t first, std::int64_t count) {
     Result<experts::Scalars> scalars = layer->scalars(first, count);
-    if (scalars.reason) scalars.reason = scalars.reason.at_layer(number);
+    if (scalars.reason) scalars.reason = checkpoint::of_checkpoint(scalars.reason, number);
     return scalars;
   };
   return made;

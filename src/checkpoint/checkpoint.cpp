@@ -41,6 +41,14 @@ Ending ending(const Reason& reason) {
   return reason.cause() == refused_cause ? Ending::refused : Ending::unusable;
 }
 
+Reason of_checkpoint(const Reason& reason, std::int64_t layer) {
+  if (!reason) return reason;
+  Where where = reason.where();
+  where.side = "checkpoint";
+  where.layer = layer;
+  return Reason(reason.text(), reason.cause(), where);
+}
+
 Result<Checkpoint> Checkpoint::open(const std::string& folder) {
   Result<Shards> shards = Shards::open(folder);
   if (shards.reason) return shards.reason;
@@ -63,8 +71,9 @@ std::vector<std::int64_t> Checkpoint::layers() const {
 
 Result<Layer> Checkpoint::layer(std::int64_t number) {
   Result<Layer> made = layer_with_flaws(number);
-  if (made.reason || !made->flawed()) return made;
-  return made->flawed().at_layer(number);
+  if (made.reason) return of_checkpoint(made.reason, number);
+  if (made->flawed()) return of_checkpoint(made->flawed(), number);
+  return made;
 }
 
 Result<Layer> Checkpoint::layer_with_flaws(std::int64_t number) {

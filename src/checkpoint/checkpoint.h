@@ -18,6 +18,9 @@ inline constexpr std::string_view refused_cause = "shape-unsupported";
 enum class Ending { unusable, refused };
 Ending ending(const Reason& reason);
 
+/// The same reason, or none, as one of a checkpoint's layer.
+Reason of_checkpoint(const Reason& reason, std::int64_t layer);
+
 class Checkpoint {
  public:
   /// Opens a folder: its config, its index or its files' headers.

@@ -4,6 +4,8 @@
 
 #include <array>
 #include <filesystem>
+#include <map>
+#include <unordered_map>
 
 #include "checkpoint/checkpoint.h"
 #include "checkpoint/in_quotes.h"
@@ -146,7 +148,7 @@ bool is_nvfp4(std::string_view algorithm) {
   return algorithm.find(nvfp4_algorithm) != std::string_view::npos;
 }
 
-Reason other_algorithm(const Quantization& quantization, const std::vector<std::string>& modules) {
+Reason other_algorithm(const Quantization& quantization) {
   const std::string& algorithm = quantization.algorithm;
   // A mixed checkpoint says it layer by layer, or not at all: then the tensors tell.
   const bool mixed = algorithm == mixed_algorithm || algorithm == "MIXED-PRECISION";
@@ -165,15 +167,38 @@ Reason other_algorithm(const Quantization& quantization, const std::vector<std::
     return refused(quantization, "group_size",
                    fmt::format("is {}, NVFP4 has {}", *quantization.group_size, nvfp4_group));
   }
-  const std::unordered_set<std::string_view> wanted(modules.begin(), modules.end());
-  for (const auto& [module, layer_algorithm] : quantization.layers) {
-    if (!wanted.contains(module) || is_nvfp4(layer_algorithm)) continue;
-    return refused(
-        quantization, "quantized_layers",
-        fmt::format("{} is {}, not NVFP4", in_quotes(module), in_quotes(layer_algorithm)));
-  }
   return {};
 }
+
+// Why one quantisation leaves modules out, by its list of layers or its ignore list.
+class Exceptions {
+ public:
+  explicit Exceptions(const Quantization& quantization)
+      : quantization_(quantization), ignored_(quantization) {
+    for (const auto& [module, algorithm] : quantization.layers) {
+      if (!is_nvfp4(algorithm)) others_.emplace(module, algorithm);
+    }
+  }
+
+  Reason reason_for(const std::string& module) const {
+    const auto other = others_.find(module);
+    if (other != others_.end()) {
+      return refused(quantization_, "quantized_layers",
+                     fmt::format("{} is {}, not NVFP4", in_quotes(module),
+                                 in_quotes(std::string(other->second))));
+    }
+    const std::optional<std::string> entry = ignored_.entry_of(module);
+    if (!entry) return {};
+    return refused(
+        quantization_, "ignore",
+        fmt::format("{} leaves {} as it was, not NVFP4", in_quotes(*entry), in_quotes(module)));
+  }
+
+ private:
+  const Quantization& quantization_;
+  IgnoreList ignored_;
+  std::unordered_map<std::string_view, std::string_view> others_;
+};
 
 }  // namespace
 
@@ -257,20 +282,23 @@ Result<Config> config_of(const std::string& folder) {
   return made;
 }
 
-Reason not_nvfp4(const Config& config, const std::vector<std::string>& modules) {
+Result<std::vector<LeftOut>> left_out(const Config& config,
+                                      const std::vector<std::string>& modules) {
+  std::map<std::size_t, Reason> out;
   for (const Quantization& quantization : config.quantizations) {
-    Reason reason = other_algorithm(quantization, modules);
+    Reason reason = other_algorithm(quantization);
     if (reason) return reason;
-    const IgnoreList ignored(quantization);
-    for (const std::string& module : modules) {
-      const std::optional<std::string> entry = ignored.entry_of(module);
-      if (!entry) continue;
-      return refused(
-          quantization, "ignore",
-          fmt::format("{} leaves {} as it was, not NVFP4", in_quotes(*entry), in_quotes(module)));
+    const Exceptions exceptions(quantization);
+    for (std::size_t m = 0; m < modules.size(); ++m) {
+      reason = exceptions.reason_for(modules[m]);
+      if (reason) out.emplace(m, reason);
     }
   }
-  return {};
+  const bool all = out.contains(0) || (out.size() == modules.size() - 1 && !out.empty());
+  if (all) return out.begin()->second;
+  std::vector<LeftOut> made;
+  for (const auto& [module, reason] : out) made.push_back({module, reason});
+  return made;
 }
 
 }  // namespace slicecheck::checkpoint

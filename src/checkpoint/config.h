@@ -55,8 +55,18 @@ class IgnoreList {
   std::vector<std::pair<std::string, Pattern>> patterns_;
 };
 
-/// Why the layer of these modules is not NVFP4 by its config: an ignore list, another algorithm,
-/// another block than 16; or nothing. A Reason of this has refused_cause.
-Reason not_nvfp4(const Config& config, const std::vector<std::string>& modules);
+/// A module, by its place among those asked about, that is not NVFP4 by the config, and why. The
+/// Reason has refused_cause.
+struct LeftOut {
+  std::size_t module = 0;
+  Reason reason;
+};
+
+/// Which of a layer's modules, the first of which holds all the others, an ignore list or a list of
+/// layers leaves out.
+/// Refuses when: that is all of them, or the config knows no NVFP4: another algorithm, another
+/// block than 16.
+Result<std::vector<LeftOut>> left_out(const Config& config,
+                                      const std::vector<std::string>& modules);
 
 }  // namespace slicecheck::checkpoint

@@ -70,8 +70,9 @@ std::string_view name(Format format) {
   return names[static_cast<std::size_t>(format)];
 }
 
-std::string scale_name(Projection projection, ScalePart part) {
-  constexpr std::array<std::string_view, 3> parts{"weight_scale", "weight_scale_2", "input_scale"};
+std::string part_name(Projection projection, ProjectionPart part) {
+  constexpr std::array<std::string_view, 5> parts{"weight", "bias", "weight_scale",
+                                                  "weight_scale_2", "input_scale"};
   return fmt::format("{}.{}", layout::name(projection), parts[static_cast<std::size_t>(part)]);
 }
 
@@ -79,7 +80,10 @@ Layer::Layer(Format format, std::string root, layout::Widths widths, LayerPlaces
     : format_(format), root_(std::move(root)), widths_(widths), places_(std::move(places)) {}
 
 bool Layer::holds(std::int64_t e) const {
-  return places_.experts.at(e).front().weight.tensor.file != nullptr;
+  const ExpertPlace& expert = places_.experts.at(e);
+  return std::any_of(expert.begin(), expert.end(), [](const ProjectionPlace& place) {
+    return place.weight.tensor.file != nullptr;
+  });
 }
 
 bool Layer::holds_block_scales(std::int64_t e, Projection projection) const {
@@ -95,7 +99,7 @@ Reason Layer::flawed() const {
   // A fused tensor is all experts'.
   const std::int64_t expert = format_ == Format::fused ? -1 : flaw.expert;
   return Reason(flaw.reason.text(), flaw.reason.cause(),
-                {"checkpoint", scale_name(*flaw.projection, flaw.part), -1, expert});
+                {"checkpoint", part_name(*flaw.projection, flaw.part), -1, expert});
 }
 
 Result<experts::PlainExpert> Layer::expert(std::int64_t e) const {

@@ -43,19 +43,24 @@ struct ProjectionPlace {
 /// By layout::Projection.
 using ExpertPlace = std::array<ProjectionPlace, 3>;
 
-/// The scales of a projection: its block scales, and the two of the second level.
-enum class ScalePart : std::uint8_t { blocks, weight, input };
+/// The tensors of a projection: its weights, a bias, block scales, and the two scales of the second
+/// level.
+enum class ProjectionPart : std::uint8_t { weights, bias, blocks, weight_scale, input_scale };
 
-/// "w3.weight_scale", "w1.weight_scale_2", "w2.input_scale": how findings call a scale.
-std::string scale_name(layout::Projection projection, ScalePart part);
+inline constexpr std::int64_t all_experts = -1;
+
+/// "w3.weight_scale", "w1.weight_scale_2", "w2.input_scale", "w2.weight": how findings call one.
+std::string part_name(layout::Projection projection, ProjectionPart part);
 
 /// What keeps a layer from being whole though the rest of it can be read: an expert that is not
-/// there or one too many, block scales that are absent, a scale whose extents are not its weights'.
+/// there or one too many, a projection that is not NVFP4 beside others that are, a bias, block
+/// scales that are absent, a scale whose extents are not its weights'; or that the layer as a whole
+/// is of a kind of NVFP4 experts that nothing here reads.
 struct Flaw {
-  Reason reason;  // names the file and the field; its cause is the catalogue's
-  std::int64_t expert = 0;
+  Reason reason;            // names the file and the field; its cause is the catalogue's
+  std::int64_t expert = 0;  // or all_experts
   std::optional<layout::Projection> projection;  // nothing: the expert as a whole
-  ScalePart part = ScalePart::blocks;
+  ProjectionPart part = ProjectionPart::blocks;
 };
 
 /// The experts of a layer in their order, and what is wrong with them.
@@ -83,7 +88,8 @@ class Layer {
   /// The first flaw's Reason, and where it is; nothing where there is none.
   Reason flawed() const;
 
-  /// Whether expert e is there; whether a projection's block scales are, of the extents due.
+  /// Whether anything of expert e is there; whether a projection's block scales are, of the extents
+  /// due.
   bool holds(std::int64_t e) const;
   bool holds_block_scales(std::int64_t e, layout::Projection projection) const;
 
@@ -120,9 +126,9 @@ class Layer {
 
 /// The layer whose experts stand under `root`, its format told by its tensors' names.
 /// Refuses when: weights are missing or of other extents, a tensor has another type, or the config
-/// names another format (unusable); the experts are not NVFP4, not gated, transposed, interleaved,
-/// or have biases (refused). Experts and scales that are absent or do not fit are the layer's
-/// flaws.
+/// names another format (unusable); the experts are not NVFP4 at all (refused). Experts and scales
+/// that are absent or do not fit are the layer's flaws, and so is that NVFP4 experts have biases.
+/// Ones that are not gated, transposed or interleaved are a layer of no expert with that flaw.
 Result<Layer> layer_of(Shards& shards, const std::string& root, const Config& config);
 
 }  // namespace slicecheck::checkpoint

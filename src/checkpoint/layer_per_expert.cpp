@@ -19,11 +19,8 @@ using layout::Projection;
 struct Names {
   Format format = Format::modelopt;
   ProjectionNames projections;
+  Reason unsupported;  // why experts of these names are not read
 };
-
-Reason misfit(const Located& tensor, Element due, const Extents& extents) {
-  return Reason(unexpected(tensor, due, extents).text(), "scale-extent-mismatch");
-}
 
 // Finds one projection after another, and keeps what is absent or does not fit as flaws.
 class PlaceReader {
@@ -33,36 +30,59 @@ class PlaceReader {
         format_(format),
         suffixes_(format == Format::modelopt ? modelopt_suffixes : compressed_suffixes) {}
 
-  // The projection whose tensors begin with `stem`, ROOT.{e}.{projection}.
+  // The projection whose tensors begin with `stem`, ROOT.{e}.{projection}; nothing of it where its
+  // weights are of another kind.
   Result<ProjectionPlace> place(const std::string& stem, std::int64_t e, Projection projection) {
     expert_ = e;
     projection_ = projection;
     ProjectionPlace made;
-    Reason reason = read_weight(stem + std::string(suffixes_.weight), made);
-    if (!reason) reason = read_blocks(stem + std::string(suffixes_.scale), made);
+    Reason reason = read_bias(stem + ".bias");
+    if (!reason) reason = read_weight(stem + std::string(suffixes_.weight), made);
+    if (reason) return reason;
+    if (made.weight.tensor.file == nullptr) return made;
+    reason = read_blocks(stem + std::string(suffixes_.scale), made);
     if (reason) return reason;
     Result<std::optional<float>> value =
-        scalar(stem + std::string(suffixes_.scale_2), ScalePart::weight);
+        scalar(stem + std::string(suffixes_.scale_2), ProjectionPart::weight_scale);
     if (value.reason) return value.reason;
     made.scales.weight = *value;
-    value = scalar(stem + std::string(suffixes_.input_scale), ScalePart::input);
+    value = scalar(stem + std::string(suffixes_.input_scale), ProjectionPart::input_scale);
     if (value.reason) return value.reason;
     made.scales.input = *value;
     return made;
   }
 
+  // Why the layer is not NVFP4 at all, as far as it was read: no weights are packed, or all block
+  // scales are MXFP4's; or nothing.
+  Reason other_format() const {
+    if (packed_ == 0) return unpacked_;
+    return blocks_ == 0 ? wide_ : Reason();
+  }
+
   std::vector<Flaw> take() { return std::move(flaws_); }
 
  private:
-  void add(const Reason& reason, ScalePart part) {
+  void add(const Reason& reason, ProjectionPart part) {
     flaws_.push_back({reason, expert_, projection_, part});
+  }
+
+  Reason read_bias(const std::string& name) {
+    if (!shards_.names().contains(name)) return {};
+    const Result<Located> bias = shards_.find(name);
+    if (bias.reason) return bias.reason;
+    add(biased(*bias), ProjectionPart::bias);
+    return {};
   }
 
   Reason read_weight(const std::string& name, ProjectionPlace& made) {
     Result<Located> weight = shards_.find(name);
     if (weight.reason) return weight.reason;
-    Reason reason = not_packed(*weight);
-    if (reason) return reason;
+    if (!packed(*weight)) {
+      if (!unpacked_) unpacked_ = not_nvfp4(*weight);
+      add(not_as_others(*weight), ProjectionPart::weights);
+      return {};
+    }
+    ++packed_;
     const Extents& extents = weight->entry->extents;
     if (extents.size() != 2 || extents[0] == 0 || extents[1] == 0 || extents[1] % 8 != 0) {
       return Reason(fmt::format("{}: {}: is {}, expected U8 [out, in/2] with in a multiple of 16",
@@ -78,16 +98,19 @@ class PlaceReader {
     Result<Located> scale = shards_.find(name);
     if (scale.reason && shards_.names().contains(name)) return scale.reason;
     if (scale.reason) {
-      add(Reason(scale.reason.text(), "scale-missing"), ScalePart::blocks);
+      add(Reason(scale.reason.text(), "scale-missing"), ProjectionPart::blocks);
       return {};
     }
     const Extents due{weight.rows, weight.row_bytes / 8};
     if (scale->entry->extents == Extents{weight.rows, weight.row_bytes / 16}) {
-      return refusal(*scale, "a scale for each 32 elements: the experts are MXFP4, not NVFP4");
+      if (!wide_) wide_ = mxfp4(*scale);
+      add(misfit(*scale, Element::f8_e4m3, due), ProjectionPart::blocks);
+      return {};
     }
+    ++blocks_;
     if (scale->entry->element != Element::f8_e4m3) return unexpected(*scale, Element::f8_e4m3, due);
     if (scale->entry->extents != due) {
-      add(misfit(*scale, Element::f8_e4m3, due), ScalePart::blocks);
+      add(misfit(*scale, Element::f8_e4m3, due), ProjectionPart::blocks);
       return {};
     }
     made.scale = {*scale, 0, {due[0], due[1]}};
@@ -95,7 +118,7 @@ class PlaceReader {
   }
 
   // The optional scalar `name`: F32 [] or [1]. Reciprocal formats hold its divisor.
-  Result<std::optional<float>> scalar(const std::string& name, ScalePart part) {
+  Result<std::optional<float>> scalar(const std::string& name, ProjectionPart part) {
     if (!shards_.names().contains(name)) return std::optional<float>();
     const Result<Located> tensor = shards_.find(name);
     if (tensor.reason) return tensor.reason;
@@ -114,6 +137,10 @@ class PlaceReader {
   const Suffixes& suffixes_;
   std::int64_t expert_ = 0;
   Projection projection_ = Projection::w1;
+  std::int64_t packed_ = 0;  // weights, and scales of blocks of 16 or of what no reader knows
+  std::int64_t blocks_ = 0;
+  Reason unpacked_;  // of the first weights that are not packed
+  Reason wide_;      // of the first scales of blocks of 32
   std::vector<Flaw> flaws_;
 };
 
@@ -146,26 +173,91 @@ Result<Names> names_of(const std::vector<std::string_view>& tails, const std::st
     const std::string gate = fmt::format(".{}.", names[0]);
     const std::string down = fmt::format(".{}.", names[2]);
     if (!any_contains(tails, down)) continue;
+    Reason ungated;
     if (!any_contains(tails, gate)) {
-      return Reason(fmt::format("{}: the experts are not gated: no {}", where, names[0]),
-                    refused_cause);
+      ungated = Reason(fmt::format("{}: the experts are not gated: no {}", where, names[0]),
+                       refused_cause);
+      // Experts that are not NVFP4 either have no second scales.
+      if (!any_ends_with(tails, modelopt_suffixes.scale_2) &&
+          !any_ends_with(tails, compressed_suffixes.scale_2)) {
+        return ungated;
+      }
     }
-    if (any_ends_with(tails, ".weight_packed")) return Names{Format::compressed_tensors, names};
-    if (any_ends_with(tails, ".weight")) return Names{Format::modelopt, names};
+    if (any_ends_with(tails, ".weight_packed")) {
+      return Names{Format::compressed_tensors, names, ungated};
+    }
+    if (any_ends_with(tails, ".weight")) return Names{Format::modelopt, names, ungated};
   }
   return Reason(fmt::format("{}: the experts are not NVFP4: no tensor is named as one", where),
                 refused_cause);
 }
 
-// w1 and w3 are [I, H/2] alike, w2 is [H, I/2]: as expert 0 has them.
-Reason uneven(const ExpertPlace& expert, const layout::Widths& widths) {
-  for (const Projection projection : layout::projections) {
-    const MatrixPlace& weight = expert[static_cast<std::size_t>(projection)].weight;
-    const layout::Matrix due = layout::plain_matrix(projection, false, widths);
-    if (weight.matrix == due) continue;
-    return unexpected(weight.tensor, Element::u8, {due.rows, due.row_bytes});
+// H and I by the first weights that are read; nothing where none are.
+layout::Widths widths_of(const std::vector<ExpertPlace>& experts) {
+  for (const ExpertPlace& expert : experts) {
+    for (const Projection projection : layout::projections) {
+      const layout::Matrix& weight = expert[static_cast<std::size_t>(projection)].weight.matrix;
+      if (weight.rows == 0) continue;
+      const std::int64_t in = weight.row_bytes * layout::codes_per_byte;
+      return projection == Projection::w2 ? layout::Widths{weight.rows, in}
+                                          : layout::Widths{in, weight.rows};
+    }
   }
   return {};
+}
+
+// w1 and w3 are [I, H/2] alike, w2 is [H, I/2]: as the first expert has them.
+Reason uneven(const std::vector<ExpertPlace>& experts, const layout::Widths& widths) {
+  for (const ExpertPlace& expert : experts) {
+    for (const Projection projection : layout::projections) {
+      const MatrixPlace& weight = expert[static_cast<std::size_t>(projection)].weight;
+      const layout::Matrix due = layout::plain_matrix(projection, false, widths);
+      if (weight.tensor.file == nullptr || weight.matrix == due) continue;
+      return unexpected(weight.tensor, Element::u8, {due.rows, due.row_bytes});
+    }
+  }
+  return {};
+}
+
+std::string module_of(const LayerNames& layer, const Names& names, std::int64_t e, std::size_t p) {
+  return fmt::format("{}.{}.{}", layer.root, e, names.projections[p]);
+}
+
+// All projections of the experts held, as far as the layer's extent goes.
+Reason read_places(PlaceReader& reader, const LayerNames& layer, const Names& names,
+                   const std::set<std::int64_t>& held, std::vector<ExpertPlace>& experts) {
+  for (const std::int64_t e : held) {
+    if (e >= std::ssize(experts)) break;
+    for (const Projection projection : layout::projections) {
+      const auto p = static_cast<std::size_t>(projection);
+      Result<ProjectionPlace> place = reader.place(module_of(layer, names, e, p), e, projection);
+      const Reason other = reader.other_format();
+      if (place.reason) return other ? other : place.reason;
+      experts[e][p] = std::move(*place);
+    }
+  }
+  return reader.other_format();
+}
+
+// The projections that the config leaves out though others of the layer are NVFP4.
+Result<std::vector<Flaw>> left_out_flaws(const Config& config, const LayerNames& layer,
+                                         const Names& names, const std::set<std::int64_t>& held) {
+  std::vector<std::string> modules{layer.root};
+  std::vector<std::pair<std::int64_t, Projection>> places{{}};
+  for (const std::int64_t e : held) {
+    for (const Projection projection : layout::projections) {
+      modules.push_back(module_of(layer, names, e, static_cast<std::size_t>(projection)));
+      places.emplace_back(e, projection);
+    }
+  }
+  const Result<std::vector<LeftOut>> out = left_out(config, modules);
+  if (out.reason) return out.reason;
+  std::vector<Flaw> made;
+  for (const LeftOut& one : *out) {
+    const auto& [e, projection] = places[one.module];
+    made.push_back({one.reason, e, projection, ProjectionPart::weights});
+  }
+  return made;
 }
 
 }  // namespace
@@ -173,35 +265,27 @@ Reason uneven(const ExpertPlace& expert, const layout::Widths& widths) {
 Result<Layer> per_expert_layer(Shards& shards, const LayerNames& layer, const Config& config) {
   const Result<Names> names = names_of(layer.tails, layer.where);
   if (names.reason) return names.reason;
+  if (names->unsupported) return unread(names->format, layer, config, names->unsupported);
   const std::set<std::int64_t> held = experts_of(layer.tails);
   LayerPlaces made;
   made.flaws = miscounted(config, layer, held);
   made.experts.resize(static_cast<std::size_t>(extent_of(config, held)));
   PlaceReader reader(shards, names->format);
-  std::vector<std::string> modules{layer.root};
-  layout::Widths widths;
-  for (const std::int64_t e : held) {
-    if (e >= std::ssize(made.experts)) break;
-    ExpertPlace& expert = made.experts[e];
-    for (const Projection projection : layout::projections) {
-      const auto p = static_cast<std::size_t>(projection);
-      modules.push_back(fmt::format("{}.{}.{}", layer.root, e, names->projections[p]));
-      Result<ProjectionPlace> place = reader.place(modules.back(), e, projection);
-      if (place.reason) return place.reason;
-      expert[p] = std::move(*place);
-    }
-    const layout::Matrix& w1 = expert.front().weight.matrix;
-    if (widths.hidden == 0) widths = {w1.row_bytes * layout::codes_per_byte, w1.rows};
-    Reason reason = uneven(expert, widths);
-    if (reason) return reason;
-  }
-  if (widths.hidden == 0) return Reason(fmt::format("{}: no expert is numbered", layer.where));
-  const std::vector<Flaw> flaws = reader.take();
-  made.flaws.insert(made.flaws.end(), flaws.begin(), flaws.end());
-  Layer whole(names->format, layer.root, widths, std::move(made));
-  Reason reason = contradicted(config, whole, modules);
+  Reason reason = read_places(reader, layer, *names, held, made.experts);
   if (reason) return reason;
-  return whole;
+  reason = interleaved(layer, config);
+  if (reason) return unread(names->format, layer, config, reason);
+  const layout::Widths widths = widths_of(made.experts);
+  if (widths.hidden == 0) return Reason(fmt::format("{}: no expert is numbered", layer.where));
+  reason = uneven(made.experts, widths);
+  if (!reason) reason = contradicted(config, layer, names->format);
+  if (reason) return reason;
+  const Result<std::vector<Flaw>> out = left_out_flaws(config, layer, *names, held);
+  if (out.reason) return out.reason;
+  for (const std::vector<Flaw>& flaws : {reader.take(), *out}) {
+    made.flaws.insert(made.flaws.end(), flaws.begin(), flaws.end());
+  }
+  return Layer(names->format, layer.root, widths, std::move(made));
 }
 
 }  // namespace slicecheck::checkpoint

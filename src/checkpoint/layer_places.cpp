@@ -21,21 +21,13 @@ std::vector<std::string_view> tails_of(const Shards& shards, const std::string& 
   return tails;
 }
 
-// What names alone tell: kinds of experts that no reader here takes.
-Reason unsupported_kind(Shards& shards, const LayerNames& names, const Config& config) {
+// What names alone tell: experts that are MXFP4.
+Reason other_blocks(Shards& shards, const LayerNames& names) {
   for (const std::string_view tail : names.tails) {
-    const bool bias = tail.ends_with("bias");
-    const bool blocks = tail.ends_with("_blocks");
-    if (!bias && !blocks) continue;
+    if (!tail.ends_with("_blocks")) continue;
     const Result<Located> tensor = shards.find(fmt::format("{}.{}", names.root, tail));
     if (tensor.reason) return tensor.reason;
-    return refusal(*tensor, bias ? "experts with biases are not supported"
-                                 : "the experts are MXFP4, not NVFP4");
-  }
-  if (config.model_type == "gpt_oss") {
-    return Reason(
-        fmt::format("{}: gate and up rows are interleaved in gpt-oss, not supported", names.where),
-        refused_cause);
+    return refusal(*tensor, "the experts are MXFP4, not NVFP4");
   }
   return {};
 }
@@ -59,9 +51,42 @@ Reason unexpected(const Located& tensor, Element due, const Extents& extents) {
                             text(extents)));
 }
 
-Reason not_packed(const Located& weight) {
-  if (weight.entry->element == Element::u8) return {};
+bool packed(const Located& weight) { return weight.entry->element == Element::u8; }
+
+Reason not_nvfp4(const Located& weight) {
   return refusal(weight, fmt::format("the experts are {}, not NVFP4", name(weight.entry->element)));
+}
+
+Reason not_as_others(const Located& weight) {
+  return refusal(weight, fmt::format("is {}, not packed FP4 (U8) as others of the layer",
+                                     text(*weight.entry)));
+}
+
+Reason mxfp4(const Located& scale) {
+  return refusal(scale, "a scale for each 32 elements: the experts are MXFP4, not NVFP4");
+}
+
+Reason biased(const Located& bias) {
+  return refusal(bias, "experts with biases are not supported");
+}
+
+Reason misfit(const Located& scale, Element due, const Extents& extents) {
+  return Reason(unexpected(scale, due, extents).text(), "scale-extent-mismatch");
+}
+
+Reason interleaved(const LayerNames& names, const Config& config) {
+  if (config.model_type != "gpt_oss") return {};
+  return Reason(
+      fmt::format("{}: gate and up rows are interleaved in gpt-oss, not supported", names.where),
+      refused_cause);
+}
+
+Result<Layer> unread(Format format, const LayerNames& names, const Config& config,
+                     const Reason& reason) {
+  if (Reason contrary = contradicted(config, names, format)) return contrary;
+  const Result<std::vector<LeftOut>> out = left_out(config, {names.root});
+  if (out.reason) return out.reason;
+  return Layer(format, names.root, {}, {{}, {{reason, all_experts, {}, ProjectionPart::weights}}});
 }
 
 Result<float> value_at(const Located& tensor, std::int64_t index) {
@@ -71,17 +96,16 @@ Result<float> value_at(const Located& tensor, std::int64_t index) {
   return load<float>(word);
 }
 
-Reason contradicted(const Config& config, const Layer& layer,
-                    const std::vector<std::string>& modules) {
+Reason contradicted(const Config& config, const LayerNames& names, Format format) {
   for (const Quantization& quantization : config.quantizations) {
     if (quantization.method.empty()) continue;
     const bool compressed = quantization.method == "compressed-tensors";
-    if (compressed == (layer.format() == Format::compressed_tensors)) continue;
+    if (compressed == (format == Format::compressed_tensors)) continue;
     return Reason(fmt::format("{}: quant_method: is {}, but the tensors of {} are {}'s",
                               quantization.file, in_quotes(quantization.method),
-                              in_quotes(layer.root()), name(layer.format())));
+                              in_quotes(names.root), name(format)));
   }
-  return not_nvfp4(config, modules);
+  return {};
 }
 
 std::vector<Flaw> miscounted(const Config& config, const LayerNames& names,
@@ -98,11 +122,12 @@ std::vector<Flaw> miscounted(const Config& config, const LayerNames& names,
   std::vector<Flaw> made;
   for (std::int64_t e = 0; e < due && std::ssize(made) < miscounted_max; ++e) {
     if (held.contains(e)) continue;
-    made.push_back({Reason(said(e, "missing"), "expert-missing"), e, {}, ScalePart::blocks});
+    made.push_back({Reason(said(e, "missing"), "expert-missing"), e, {}, ProjectionPart::weights});
   }
   std::int64_t more = 0;
   for (auto e = held.lower_bound(due); e != held.end() && more < miscounted_max; ++e, ++more) {
-    made.push_back({Reason(said(*e, "one too many"), "expert-duplicated"), *e, {}, {}});
+    made.push_back(
+        {Reason(said(*e, "one too many"), "expert-duplicated"), *e, {}, ProjectionPart::weights});
   }
   return made;
 }
@@ -110,7 +135,7 @@ std::vector<Flaw> miscounted(const Config& config, const LayerNames& names,
 Result<Layer> layer_of(Shards& shards, const std::string& root, const Config& config) {
   const LayerNames names{root, fmt::format("{}: {}", shown(shards.folder()), in_quotes(root)),
                          tails_of(shards, root)};
-  Reason reason = unsupported_kind(shards, names, config);
+  Reason reason = other_blocks(shards, names);
   if (reason) return reason;
   const bool fused = std::any_of(names.tails.begin(), names.tails.end(), [](std::string_view tail) {
     return tail.starts_with("gate_up_proj");

@@ -24,8 +24,30 @@ Reason refusal(const Located& tensor, std::string_view why);
 /// "FILE: 'TENSOR': is U8 [1], expected F32 []".
 Reason unexpected(const Located& tensor, Element due, const Extents& extents);
 
-/// Weights of another kind than packed FP4, by name; nothing where they are bytes.
-Reason not_packed(const Located& weight);
+/// Whether weights are bytes, as packed FP4 is.
+bool packed(const Located& weight);
+
+/// Why weights that are not packed are refused: where no others of the layer are, and where some
+/// are.
+Reason not_nvfp4(const Located& weight);
+Reason not_as_others(const Located& weight);
+
+/// Block scales of 32 elements beside weights of no layer that has any of 16.
+Reason mxfp4(const Located& scale);
+
+/// Experts with a bias.
+Reason biased(const Located& bias);
+
+/// A scale whose extents are not those that belong to its weights.
+Reason misfit(const Located& scale, Element due, const Extents& extents);
+
+/// gpt-oss's gate and up rows, which take turns; nothing for other models.
+Reason interleaved(const LayerNames& names, const Config& config);
+
+/// A layer of NVFP4 experts that nothing here reads, for this Reason; or why the config leaves it
+/// out.
+Result<Layer> unread(Format format, const LayerNames& names, const Config& config,
+                     const Reason& reason);
 
 /// The F32 value at `index` of a scale tensor that has so many.
 Result<float> value_at(const Located& tensor, std::int64_t index);
@@ -36,10 +58,8 @@ Result<Layer> per_expert_layer(Shards& shards, const LayerNames& layer, const Co
 /// One tensor for all experts, [E, 2I, H/2] and [E, H, I/2], gate rows first.
 Result<Layer> fused_layer(Shards& shards, const LayerNames& names, const Config& config);
 
-/// Why the config names another format than the layer's (unusable), or says that these modules are
-/// not NVFP4 (refused); or nothing.
-Reason contradicted(const Config& config, const Layer& layer,
-                    const std::vector<std::string>& modules);
+/// Why the config names another format than the layer's (unusable); or nothing.
+Reason contradicted(const Config& config, const LayerNames& names, Format format);
 
 /// The numbers of experts that the config counts, or that lie below the highest one, and that
 /// `held` lacks; and those held beyond the config's count. At most `miscounted_max` of each kind.

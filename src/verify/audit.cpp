@@ -18,11 +18,13 @@ namespace {
 using layout::Projection;
 
 std::string_view happened(std::string_view cause) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 7> sentences{
-      {{"scale-missing", "scales are absent"},
+  constexpr std::array<std::pair<std::string_view, std::string_view>, 9> sentences{
+      {{"shape-unsupported", "tensors are not those of NVFP4 experts that can be cut"},
+       {"scale-missing", "scales are absent"},
        {"scale-extent-mismatch", "scales do not have the extents that belong to their weights"},
        {"scale-not-finite-positive", "scales are not finite positive normal numbers"},
        {"gate-up-scale-mismatch", "w1 and w3 carry different weight scales"},
+       {"scale-dropped", "scales are all exactly 1.0, as where they were left out"},
        {"reciprocal-scale", "weight scales are above 1, as divisors are"},
        {"block-scale-invalid", "block scales are NaN or have a sign bit"},
        {"block-scale-saturated", "many block scales are saturated (0x7E)"}}};
@@ -39,6 +41,94 @@ std::string number_text(std::string_view cause, double sum, double largest) {
     return fmt::format("; {} blocks", static_cast<std::int64_t>(sum));
   }
   return "";
+}
+
+// A layer's scales, and the facts that they give.
+struct Together {
+  std::int64_t layer;
+  const std::vector<AuditedExpert>& experts;
+  std::vector<AuditFact>& facts;
+
+  void add(std::string_view cause, const std::string& tensor, std::int64_t expert,
+           const std::string& text) const {
+    facts.push_back({layer, std::string(cause), tensor, expert, 0, text});
+  }
+};
+
+std::vector<Projection> projections_of(bool down) {
+  if (down) return {Projection::w2};
+  return {Projection::w1, Projection::w3};
+}
+
+// A calibrated maximum over 2688 is not exactly 1 in any expert, let alone in all.
+void add_dropped(const Together& all, bool down, std::optional<float> AuditedScales::*member,
+                 std::string_view tail) {
+  for (const AuditedExpert& expert : all.experts) {
+    for (const Projection projection : projections_of(down)) {
+      const std::optional<float>& value = expert[static_cast<std::size_t>(projection)].*member;
+      if (value && *value != 1.0F) return;
+    }
+  }
+  for (std::size_t e = 0; e < all.experts.size(); ++e) {
+    for (const Projection projection : projections_of(down)) {
+      if (!(all.experts[e][static_cast<std::size_t>(projection)].*member)) continue;
+      all.add("scale-dropped", fmt::format("{}{}", layout::name(projection), tail),
+              static_cast<std::int64_t>(e), "");
+    }
+  }
+}
+
+// The largest input scale over all experts; nothing where there is none, or one that is wrong for
+// itself.
+std::optional<float> largest_input(const std::vector<AuditedExpert>& experts, bool down) {
+  std::optional<float> most;
+  for (const AuditedExpert& expert : experts) {
+    for (const Projection projection : projections_of(down)) {
+      const std::optional<float>& input = expert[static_cast<std::size_t>(projection)].input;
+      if (!input) continue;
+      if (!finite_positive(*input)) return {};
+      most = std::max(most.value_or(0), *input);
+    }
+  }
+  return most;
+}
+
+// A value derived of sound factors; whether it is sound itself.
+bool sound(const Together& all, const std::string& tensor, std::int64_t expert, float value) {
+  if (finite_positive(value)) return true;
+  const std::string_view what = std::isinf(value) ? "infinite" : value == 0 ? "zero" : "denormal";
+  all.add("scale-not-finite-positive", tensor, expert,
+          fmt::format("{} is {} though its factors are not", tensor, what));
+  return false;
+}
+
+// The scalars that a stock derives, as Layer::scalars does; each where its factors are sound.
+void add_derived(const Together& all) {
+  std::array<std::optional<float>, 2> gscales;
+  const std::array<std::optional<float>, 2> largest{largest_input(all.experts, false),
+                                                    largest_input(all.experts, true)};
+  for (const std::size_t i : {0, 1}) {
+    if (!largest[i]) continue;
+    const float gscale = 1.0F / *largest[i];
+    bool holds = true;
+    for (std::size_t e = 0; e < all.experts.size(); ++e) {
+      holds = sound(all, i == 0 ? "a1_gscale" : "a2_gscale", static_cast<std::int64_t>(e), gscale);
+    }
+    if (holds) gscales[i] = gscale;
+  }
+  for (std::size_t e = 0; e < all.experts.size(); ++e) {
+    const auto number = static_cast<std::int64_t>(e);
+    const std::optional<float>& gate = all.experts[e][0].weight;
+    const std::optional<float>& down = all.experts[e][2].weight;
+    if (largest[0] && gate && finite_positive(*gate)) {
+      const float alpha = *largest[0] * *gate;
+      const bool holds = sound(all, "g1_alphas", number, alpha);
+      if (holds && gscales[1]) sound(all, "g1_scale_c", number, alpha * *gscales[1]);
+    }
+    if (largest[1] && down && finite_positive(*down)) {
+      sound(all, "g2_alphas", number, *largest[1] * *down);
+    }
+  }
 }
 
 }  // namespace
@@ -69,6 +159,15 @@ void audit_scales(std::int64_t layer, std::int64_t expert, const AuditedExpert& 
   for (const char* tensor : {"w1.weight_scale_2", "w3.weight_scale_2"}) {
     facts.push_back({layer, "gate-up-scale-mismatch", tensor, expert, ratio, ""});
   }
+}
+
+void audit_together(std::int64_t layer, const std::vector<AuditedExpert>& experts,
+                    std::vector<AuditFact>& facts) {
+  for (const bool down : {false, true}) {
+    add_dropped({layer, experts, facts}, down, &AuditedScales::weight, ".weight_scale_2");
+    add_dropped({layer, experts, facts}, down, &AuditedScales::input, ".input_scale");
+  }
+  add_derived({layer, experts, facts});
 }
 
 void audit_blocks(std::int64_t layer, std::int64_t expert, Projection projection, Bytes scales,
@@ -120,11 +219,35 @@ std::string differing_maximum(const std::vector<AuditedExpert>& experts, std::in
   return fmt::format("a maximum per rank at tp {} would differ: {}", tp, fmt::join(differ, ", "));
 }
 
-std::string cuttable(std::int64_t experts, const layout::Widths& widths) {
-  std::vector<int> ways;
-  for (const int tp : {2, 4, 8, 16}) {
-    const layout::Shape shape{experts, widths.hidden, widths.intermediate, tp};
-    if (!layout::unsupported(shape) && experts % tp == 0) ways.push_back(tp);
+Reason uncut(std::int64_t experts, const layout::Widths& widths, std::int64_t tp) {
+  const auto cuts = [&](std::int64_t ways) {
+    const layout::Shape shape{experts, widths.hidden, widths.intermediate, ways};
+    Reason reason = layout::unsupported(shape);
+    if (reason || experts % ways == 0) return reason;
+    return Reason(
+        fmt::format("{} ranks x {} experts is not {} experts", ways, experts / ways, experts),
+        "shape-unsupported");
+  };
+  if (tp != 0) return cuts(tp);
+  for (std::int64_t ways = 2; ways <= experts; ++ways) {
+    if (!cuts(ways)) return {};
+  }
+  return Reason(fmt::format("no tp can cut E {}, H {}, I {}: E must be a multiple of tp, I of tp x "
+                            "{} and H of {}",
+                            experts, widths.hidden, widths.intermediate, layout::slice_multiple,
+                            layout::hidden_multiple),
+                "shape-unsupported");
+}
+
+std::string cuttable(std::int64_t experts, const layout::Widths& widths, std::int64_t tp) {
+  constexpr std::size_t others_max = 4;
+  std::set<std::int64_t> ways{2, 4, 8, 16};
+  if (tp != 0) ways.insert(tp);
+  std::erase_if(ways,
+                [&](std::int64_t one) { return static_cast<bool>(uncut(experts, widths, one)); });
+  const bool usual = !ways.empty();
+  for (std::int64_t one = 2; !usual && ways.size() < others_max && one <= experts; ++one) {
+    if (!uncut(experts, widths, one)) ways.insert(one);
   }
   return ways.empty() ? "none" : fmt::format("{}", fmt::join(ways, ", "));
 }

@@ -38,6 +38,11 @@ struct AuditFact {
 void audit_scales(std::int64_t layer, std::int64_t expert, const AuditedExpert& scales,
                   bool inputs_due, std::vector<AuditFact>& facts);
 
+/// Facts of a layer's second-level scales together: all of w1 and w3, or of w2, are exactly 1.0; or
+/// what the stock derives of sound ones is no finite positive normal number.
+void audit_together(std::int64_t layer, const std::vector<AuditedExpert>& experts,
+                    std::vector<AuditFact>& facts);
+
 /// Facts of one projection's block scales: NaN, a sign bit, or more than 2 % at 448.
 void audit_blocks(std::int64_t layer, std::int64_t expert, layout::Projection projection,
                   Bytes scales, std::vector<AuditFact>& facts);
@@ -46,8 +51,12 @@ void audit_blocks(std::int64_t layer, std::int64_t expert, layout::Projection pr
 /// not the same on all of them: the sentence; else empty.
 std::string differing_maximum(const std::vector<AuditedExpert>& experts, std::int64_t tp);
 
-/// "2, 4, 8": which of 2, 4, 8, 16 can cut these experts.
-std::string cuttable(std::int64_t experts, const layout::Widths& widths);
+/// Why `tp` ranks cannot cut these experts, or where `tp` is 0 why no number of ranks can; or
+/// nothing.
+Reason uncut(std::int64_t experts, const layout::Widths& widths, std::int64_t tp);
+
+/// "2, 4, 8": which of 2, 4, 8, 16 and `tp` can cut these experts; the first others where none can.
+std::string cuttable(std::int64_t experts, const layout::Widths& widths, std::int64_t tp);
 
 /// One finding a cause, layer and set of experts. `experts` of each layer say what all are.
 std::vector<report::Finding> audit_findings(

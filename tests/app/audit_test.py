@@ -11,6 +11,7 @@ import program
 CHECKPOINTS = program.ROOT / "golden/checkpoints"
 MODELOPT = "tiny-modelopt"
 LAYER = "model.layers.1.mlp.experts"
+PARTS = ("weight", "weight_scale", "weight_scale_2", "input_scale")
 
 
 class Tensors:
@@ -96,6 +97,16 @@ class Audit(program.ProgramTest):
                     tensors.pop(tensor)
 
         return self.edited(edit, name)
+
+    def configured(self, edit, name=MODELOPT, file="config.json"):
+        """A copy of a checkpoint whose config `edit` has changed."""
+        folder = self.changed(lambda tensors: None, name)
+        path = folder / file
+        config = json.loads(path.read_text(encoding="utf-8"))
+        edit(config)
+        path.chmod(0o644)
+        path.write_text(json.dumps(config), encoding="utf-8")
+        return folder
 
     def assert_findings(self, folder, due, layer=1):
         """What is due is said, in any order, and nothing else; locally and under mpirun."""
@@ -280,6 +291,201 @@ class Audit(program.ProgramTest):
 
         folder = self.changed(change)
         self.assert_finding(folder, "block-scale-saturated", ["w3.weight_scale"], [0], code=0)
+
+    def test_one_projection_of_another_kind_is_a_finding_and_the_rest_is_judged(self):
+        stem = f"{LAYER}.4.up_proj"
+
+        def bf16(tensors):
+            if f"{stem}.weight" in tensors:
+                tensors[f"{stem}.weight"] = ["BF16", [384, 640], bytes(2 * 384 * 640)]
+            scale = tensors.get(f"{LAYER}.3.gate_proj.weight_scale")
+            if scale:
+                scale[2][7] = 0x7F
+
+        texts = self.assert_findings(
+            self.edited(bf16),
+            [
+                ("shape-unsupported", ["w3.weight"], [4]),
+                ("block-scale-invalid", ["w1.weight_scale"], [3]),
+            ],
+        )
+        text = next(text for text in texts if "shape-unsupported" not in text and "BF16" in text)
+        self.assertIn(f"'{stem}.weight': is BF16 [384, 640]", text)
+
+        def whole_expert(tensors):
+            for name in list(tensors):
+                if name.startswith(f"{LAYER}.0."):
+                    dtype, shape, data = tensors.pop(name)
+                    if name.endswith(".weight"):
+                        shape = [shape[0], 2 * shape[1]]
+                        tensors[name] = ["BF16", shape, bytes(4 * len(data))]
+
+        due = ("shape-unsupported", ["w1.weight", "w2.weight", "w3.weight"], [0])
+        self.assert_findings(self.edited(whole_expert), [due])
+
+        def biased(tensors):
+            if f"{stem}.weight" in tensors:
+                tensors[f"{stem}.bias"] = ["F32", [384], bytes(4 * 384)]
+
+        folder = self.edited(biased)
+        texts = self.assert_findings(folder, [("shape-unsupported", ["w3.bias"], [4])])
+        self.assertIn("experts with biases are not supported", texts[0])
+        ended = self.local(2, "reshard", "--checkpoint", str(folder), "--layer", "1", "--quiet")
+        self.assert_ended(ended, 3, "refused")
+
+    def test_one_scale_of_another_block_is_a_finding(self):
+        def halved(tensors):
+            scale = tensors.get(f"{LAYER}.4.up_proj.weight_scale")
+            if scale:
+                scale[1:] = [[384, 20], scale[2][::2]]
+
+        due = [("scale-extent-mismatch", ["w3.weight_scale"], [4])]
+        texts = self.assert_findings(self.edited(halved), due)
+        self.assertIn("is F8_E4M3 [384, 20], expected F8_E4M3 [384, 40]", texts[0])
+
+    def test_one_stacked_tensor_of_another_kind_is_a_finding(self):
+        stem = "model.language_model.layers.2.mlp.experts"
+
+        def bf16(tensors):
+            tensors[f"{stem}.down_proj"] = ["BF16", [6, 640, 384], bytes(2 * 6 * 640 * 384)]
+
+        folder = self.edited(bf16, "tiny-fused")
+        self.assert_findings(folder, [("shape-unsupported", ["w2.weight"], [])], layer=2)
+
+        def biased(tensors):
+            tensors[f"{stem}.gate_up_proj_bias"] = ["BF16", [6, 768], bytes(2 * 6 * 768)]
+
+        folder = self.edited(biased, "tiny-fused")
+        due = ("shape-unsupported", ["w1.bias", "w3.bias"], [])
+        self.assert_findings(folder, [due], layer=2)
+
+    def test_experts_that_the_config_leaves_out_in_part_are_a_finding(self):
+        def ignoring(entries):
+            def edit(config):
+                config["quantization_config"]["ignore"] = entries
+
+            return self.configured(edit)
+
+        folder = ignoring([f"{LAYER}.4.up_proj", f"{LAYER}.2.up_proj"])
+        texts = self.assert_findings(folder, [("shape-unsupported", ["w3.weight"], [2, 4])])
+        self.assertIn("ignore", texts[0])
+        folder = ignoring([f"{LAYER}.*"])
+        ended = self.local(2, "audit", str(folder), "--quiet")
+        self.assert_ended(ended, 0, "passed")
+        lines = {c["layer"]: c["status"] for c in ended.report["checks"]}
+        self.assertEqual(lines, {1: "skipped", 2: "passed"})
+
+    def test_what_a_reshard_refuses_names_the_checkpoints_layer(self):
+        for make, code, cause, ranks in (
+            (
+                lambda: self.changed(self.scale("weight_scale_2", 1e-37)),
+                3,
+                "scale-not-finite-positive",
+                2,
+            ),
+            (lambda: CHECKPOINTS / MODELOPT, 3, "shape-unsupported", 4),
+            (lambda: self.without(".3."), 2, "expert-missing", 2),
+        ):
+            folder = make()
+            run = ("reshard", "--checkpoint", str(folder), "--layer", "1", "--quiet")
+            for ended in (self.local(ranks, *run), self.mpi(ranks, *run)):
+                self.assertEqual(ended.code, code, ended.stdout + ended.stderr)
+                found = {(f["cause"], f["side"], f["layer"]) for f in ended.report["findings"]}
+                self.assertEqual(found, {(cause, "checkpoint", 1)})
+
+    def test_layers_that_are_not_nvfp4_at_all_are_lines(self):
+        def bf16(tensors):
+            for name in list(tensors):
+                if name.startswith(LAYER):
+                    dtype, shape, data = tensors.pop(name)
+                    if name.endswith(".weight"):
+                        shape = [shape[0], 2 * shape[1]]
+                        tensors[name] = ["BF16", shape, bytes(4 * len(data))]
+
+        ended = self.local(2, "audit", str(self.edited(bf16)), "--quiet")
+        self.assert_ended(ended, 0, "passed")
+        self.assertEqual(ended.report["findings"], [])
+        self.assertEqual([c["status"] for c in ended.report["checks"]], ["skipped", "passed"])
+
+    def test_kinds_of_nvfp4_experts_that_no_cut_takes_are_findings(self):
+        def transposed(tensors):
+            for name, entry in tensors.items():
+                if len(entry[1]) == 3:
+                    entry[1] = [entry[1][0], entry[1][2], entry[1][1]]
+
+        def gpt_oss(config):
+            config["model_type"] = "gpt_oss"
+
+        for make, edit, why in (
+            (self.edited, transposed, "transposed"),
+            (self.configured, gpt_oss, "interleaved"),
+        ):
+            folder = make(edit, "tiny-fused")
+            texts = self.assert_findings(folder, [("shape-unsupported", [], [])], layer=2)
+            self.assertIn(why, texts[0])
+            run = ("reshard", "--checkpoint", str(folder), "--layer", "2", "--quiet")
+            ended = self.local(2, *run)
+            self.assert_ended(ended, 3, "refused")
+            found = [(f["cause"], f["side"], f["layer"]) for f in ended.report["findings"]]
+            self.assertEqual(set(found), {("shape-unsupported", "checkpoint", 2)})
+
+        # As the Nemotron family has them.
+        ungated = self.without(*(f".gate_proj.{p}" for p in PARTS))
+        texts = self.assert_findings(ungated, [("shape-unsupported", [], [])])
+        self.assertIn("not gated", texts[0])
+
+    def test_scales_that_were_left_out_as_ones_are_named(self):
+        due = [("scale-dropped", [f"w{p}.weight_scale_2" for p in (1, 2, 3)], [])]
+        folder = self.changed(self.scale("weight_scale_2", 1.0))
+        self.assert_findings(folder, due)
+        folder = self.changed(self.scale(".2.down_proj.weight_scale_2", 1.0))
+        self.assert_ended(self.local(2, "audit", str(folder), "--quiet"), 0, "passed")
+
+    def test_derived_scales_that_are_none_are_named(self):
+        cause = "scale-not-finite-positive"
+        folder = self.changed(self.scale("weight_scale_2", 1e-37))
+        self.assert_findings(folder, [(cause, ["g1_alphas", "g2_alphas"], [])])
+        folder = self.changed(self.scale("input_scale", 1e38))
+        texts = self.assert_findings(folder, [(cause, ["a1_gscale", "a2_gscale"], [])])
+        self.assertIn("a1_gscale is denormal", texts[0])
+
+    def test_whether_the_ranks_asked_about_can_cut_the_shape_is_said(self):
+        folder = str(CHECKPOINTS / MODELOPT)
+        ended = self.local(2, "audit", folder, "--tp", "3", "--quiet")
+        self.assert_ended(ended, 0, "passed")
+        self.assertIn("tp 2, 3 can cut it", ended.report["checks"][0]["text"])
+        for tp, why in (
+            (4, "intermediate slice 96 and hidden 640 must be multiples of 64 and 128"),
+            (5, "intermediate 384 does not split 5 ways"),
+            (64, "intermediate slice 6 and hidden 640 must be multiples of 64 and 128"),
+        ):
+            ended = self.local(2, "audit", folder, "--tp", str(tp), "--quiet")
+            self.assert_ended(ended, 1, "failed")
+            found = [(f["cause"], f["side"], f["layer"]) for f in ended.report["findings"]]
+            self.assertEqual(found, [("shape-unsupported", "checkpoint", n) for n in (1, 2)])
+            self.assertIn(why, ended.report["findings"][0]["text"])
+
+    def test_a_shape_that_no_number_of_ranks_can_cut_is_a_finding(self):
+        def narrow(rows):
+            def edit(tensors):
+                for name, entry in tensors.items():
+                    if not name.endswith(("weight", "weight_scale")) or "experts" not in name:
+                        continue
+                    dtype, shape, data = entry
+                    kept = [rows, shape[1]]
+                    if "down_proj" in name:
+                        kept = [shape[0], shape[1] * rows // 384]
+                    entry[1:] = [kept, data[: kept[0] * kept[1]]]
+
+            return edit
+
+        ended = self.local(2, "audit", str(self.edited(narrow(192))), "--quiet")
+        self.assert_ended(ended, 0, "passed")
+        self.assertIn("tp 3 can cut it", ended.report["checks"][0]["text"])
+        ended = self.local(2, "audit", str(self.edited(narrow(64))), "--quiet")
+        self.assert_ended(ended, 1, "failed")
+        causes = {(f["cause"], f["side"]) for f in ended.report["findings"]}
+        self.assertEqual(causes, {("shape-unsupported", "checkpoint")})
 
 
 if __name__ == "__main__":

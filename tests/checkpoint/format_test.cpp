@@ -223,11 +223,19 @@ TEST(Format, fused_scales_are_one_for_all_one_an_expert_or_one_a_projection) {
 TEST(Format, experts_that_are_not_nvfp4_are_refused_by_name) {
   const std::string gate = "model.layers.3.mlp.experts.0.gate_proj";
   Tiny checkpoint = tiny();
-  checkpoint.put(gate + ".weight", Element::bf16, {64, 128});
+  for (auto& [name, entry] : checkpoint.tensors) {
+    if (!name.ends_with(".weight")) continue;
+    entry.element = Element::bf16;
+    entry.extents[1] *= 2;
+  }
   expect_refused(refusal(checkpoint),
                  "model.safetensors: '" + gate + ".weight': the experts are BF16, not NVFP4");
   checkpoint = tiny();
-  checkpoint.put(gate + ".weight_scale", Element::u8, {64, 4});
+  for (auto& [name, entry] : checkpoint.tensors) {
+    if (!name.ends_with(".weight_scale")) continue;
+    entry.element = Element::u8;
+    entry.extents[1] /= 2;
+  }
   expect_refused(refusal(checkpoint),
                  "model.safetensors: '" + gate +
                      ".weight_scale': a scale for each 32 elements: the experts are MXFP4, not "
@@ -352,6 +360,20 @@ TEST(Format, missing_and_wrong_tensors_are_unusable_and_named) {
   EXPECT_NE(scalars.reason.text().find("expert 1 has no input scale of w3"), std::string::npos);
 }
 
+TEST(Format, one_projection_of_another_kind_is_told_from_a_layer_of_it) {
+  const std::string gate = "model.layers.3.mlp.experts.0.gate_proj";
+  Tiny checkpoint = tiny();
+  checkpoint.put(gate + ".weight", Element::bf16, {64, 128});
+  expect_refused(refusal(checkpoint), "model.safetensors: '" + gate +
+                                          ".weight': is BF16 [64, 128], not packed FP4 (U8) as "
+                                          "others of the layer");
+  checkpoint = tiny();
+  checkpoint.put(gate + ".weight_scale", Element::u8, {64, 4});
+  expect_unusable(
+      refusal(checkpoint),
+      "model.safetensors: '" + gate + ".weight_scale': is U8 [64, 4], expected F8_E4M3 [64, 8]");
+}
+
 // Layer 3 with whatever flaws it has.
 Layer flawed_layer(const Tiny& checkpoint, std::string_view config = "") {
   const Folder folder;
@@ -374,7 +396,7 @@ TEST(Flaws, a_layer_with_one_gives_what_it_has_and_no_expert) {
   EXPECT_EQ(flaw.reason.cause(), "scale-missing");
   EXPECT_EQ(flaw.expert, 1);
   EXPECT_EQ(flaw.projection, Projection::w3);
-  EXPECT_EQ(flaw.part, ScalePart::blocks);
+  EXPECT_EQ(flaw.part, ProjectionPart::blocks);
   EXPECT_TRUE(layer.holds(1));
   EXPECT_FALSE(layer.holds_block_scales(1, Projection::w3));
   EXPECT_TRUE(layer.block_scales(1, Projection::w3).reason);

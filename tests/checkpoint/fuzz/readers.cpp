@@ -61,8 +61,9 @@ void read_config(std::string_view text) {
   checkpoint::Config config;
   expect_one_line(checkpoint::take_config(text, "config.json", config));
   expect_one_line(checkpoint::take_quantization(text, "hf_quant_config.json", config));
-  expect_one_line(checkpoint::not_nvfp4(
-      config, {"model.layers.3.mlp.experts", "model.layers.3.mlp.experts.0.up_proj"}));
+  const auto left_out = checkpoint::left_out(
+      config, {"model.layers.3.mlp.experts", "model.layers.3.mlp.experts.0.up_proj"});
+  expect_one_line(left_out.reason);
 }
 
 void read_manifest(std::string_view text) {
