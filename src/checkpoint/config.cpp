@@ -43,6 +43,34 @@ Result<std::string> text_in(const JsonValue& object, std::string_view name) {
   return *value->text();
 }
 
+// What no reader of regular expressions takes: a bracket without its other, an escape of nothing, a
+// repeat of nothing. More than that is left to Pattern, which knows a subset.
+bool broken(std::string_view expression) {
+  std::int64_t open = 0;
+  bool repeatable = false;
+  for (std::size_t at = 0; at < expression.size(); ++at) {
+    const char c = expression[at];
+    if (!repeatable && (c == '*' || c == '+' || c == '?')) return true;
+    repeatable = c != '(' && c != '|';
+    if (c == '\\' && ++at == expression.size()) return true;
+    if (c == ')' && --open < 0) return true;
+    if (c == '(') {
+      ++open;
+      if (expression.substr(at + 1).starts_with('?')) ++at;
+    }
+    if (c != '[') continue;
+    ++at;
+    if (expression.substr(at).starts_with('^')) ++at;
+    // A bracket that closes stands for itself at a class's begin.
+    for (bool first = true; at < expression.size() && (first || expression[at] != ']'); ++at) {
+      if (expression[at] == '\\') ++at;
+      first = false;
+    }
+    if (at >= expression.size()) return true;
+  }
+  return open != 0;
+}
+
 Result<std::vector<std::string>> texts_in(const JsonValue& object, std::string_view name) {
   std::vector<std::string> made;
   const JsonValue* value = object.find(name);
@@ -54,6 +82,11 @@ Result<std::vector<std::string>> texts_in(const JsonValue& object, std::string_v
       return Reason(fmt::format("{}: entry {} is not a string", name, made.size()));
     }
     made.push_back(*entry.text());
+    const std::string_view text = made.back();
+    if (text.starts_with(expression_mark) && broken(text.substr(expression_mark.size()))) {
+      return Reason(
+          fmt::format("{}: {} is not a regular expression", name, in_quotes(made.back())));
+    }
     if (made.back().find_first_of(":*?[") != std::string::npos) ++patterns;
   }
   if (patterns > patterns_max) {

@@ -295,6 +295,14 @@ TEST(Format, what_the_config_excludes_is_refused_with_its_entry) {
   EXPECT_TRUE(modelopt(R"("model.layers.3.mlp.experts.1.down_proj")").refused);
   expect_unusable(modelopt("1"),
                   "config.json: quantization_config: ignore: entry 0 is not a string");
+  for (const std::string_view broken : {"((((", "a)", "*.experts", "a|+", "[a", "[]", "[^]"}) {
+    expect_unusable(modelopt("\"re:" + std::string(broken) + "\""),
+                    "config.json: quantization_config: ignore: 're:" + std::string(broken) +
+                        "' is not a regular expression");
+  }
+  for (const std::string_view whole : {"(?!x)y", "[]a]b", "(?:a|b)+?", "a{2}", "[)(]", "(a|)x"}) {
+    EXPECT_EQ(modelopt("\"re:" + std::string(whole) + "\"").text, "") << whole;
+  }
   expect_refused(refusal(tiny(), "", R"({"quantization":{"quant_algo":"FP8"}})"),
                  "hf_quant_config.json: quantization: the experts are 'FP8', not NVFP4");
   expect_refused(refusal(tiny(), "", R"({"quantization":{"quant_algo":"nvfp4","group_size":32}})"),
