@@ -20,7 +20,6 @@ namespace {
 using faults::Expected;
 using faults::Layer;
 using faults::Mutant;
-using verify::Evidence;
 
 constexpr std::size_t misnamed_max = 20;
 

@@ -139,7 +139,7 @@ report::Report gathered(group::Group& world, const report::Report& mine) {
 /// Writes the report and prints it; why the one or the other could not be done. Rank 0 only. What
 /// nobody could read has ended with an error, and the report says so too.
 Reason published(report::Report whole, const Options& options) {
-  const Reason unwritten = report::write(whole, options.report);
+  Reason unwritten = report::write(whole, options.report);
   if (unwritten) whole.verdict = report::Verdict::error;
   const std::string line = fmt::format("verdict: {}\n", report::name(whole.verdict));
   std::string text = line;
@@ -148,10 +148,10 @@ Reason published(report::Report whole, const Options& options) {
     const std::string place = unwritten ? "" : fmt::format("report: {}\n", options.report);
     text = table.substr(0, table.size() - line.size()) + place + line;
   }
-  const Reason unprinted = printed(text);
+  Reason unprinted = printed(text);
   if (unwritten || !unprinted) return unwritten;
   whole.verdict = report::Verdict::error;
-  const Reason again = report::write(whole, options.report);
+  Reason again = report::write(whole, options.report);
   return again ? again : unprinted;
 }
 
