@@ -71,16 +71,14 @@ std::int64_t layer_number(const Case& given) {
 }
 
 Reason write_checkpoint(const std::string& folder, const Case& given) {
-  checkpoint::WrittenLayer made;
-  made.format = static_cast<checkpoint::Format>(given.format);
+  checkpoint::WrittenLayer made = checkpoint::payload_layer(
+      static_cast<checkpoint::Format>(given.format), given.payload, given.shape);
   made.number = layer_number(given);
   made.names = given.payload.seed % checkpoint::projection_names.size();
   made.shards = static_cast<std::int64_t>(1 + given.payload.seed / 64 % 3);
   for (std::int64_t e = 0; e < given.shape.experts; ++e) {
-    made.experts.push_back(
-        experts::payload_expert(given.payload, e, layout::stock_widths(given.shape)));
-    made.scales.push_back({scales_of(given, e, Projection::w1), scales_of(given, e, Projection::w3),
-                           scales_of(given, e, Projection::w2)});
+    made.scales[e] = {scales_of(given, e, Projection::w1), scales_of(given, e, Projection::w3),
+                      scales_of(given, e, Projection::w2)};
   }
   return checkpoint::write_layer(folder, made);
 }

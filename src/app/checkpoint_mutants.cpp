@@ -28,25 +28,6 @@ constexpr std::int64_t number = 3;  // of the layer
 constexpr std::array<Format, 3> formats{Format::modelopt, Format::compressed_tensors,
                                         Format::fused};
 
-/// A healthy layer: the payload's experts, and the scales that its scalars are made of.
-WrittenLayer healthy(Format format) {
-  constexpr float a13 = 0x1p-8F;
-  constexpr float a2 = 0x1p-4F;
-  const layout::Widths widths = layout::stock_widths(shape);
-  const experts::Scalars due = experts::payload_scalars(payload.seed, 0, shape.experts, widths);
-  WrittenLayer made;
-  made.format = format;
-  made.number = number;
-  made.shards = 2;
-  for (std::int64_t e = 0; e < shape.experts; ++e) {
-    const float w13 = due.g1_alphas[e] / a13;
-    made.experts.push_back(experts::payload_expert(payload, e, widths));
-    made.scales.push_back({ProjectionScales{w13, a13}, ProjectionScales{w13, a13},
-                           ProjectionScales{due.g2_alphas[e] / a2, a2}});
-  }
-  return made;
-}
-
 /// A scale of a projection by its name in findings.
 struct Part {
   std::string_view name;
@@ -234,7 +215,9 @@ std::vector<report::Finding> said_of_cut(const checkpoint::Layer& layer) {
 std::vector<CheckpointMutant> checkpoint_mutants() { return Catalogue().made(); }
 
 std::vector<report::Finding> said_of(const CheckpointMutant& mutant) {
-  WrittenLayer layer = healthy(mutant.format);
+  WrittenLayer layer = checkpoint::payload_layer(mutant.format, payload, shape);
+  layer.number = number;
+  layer.shards = 2;
   mutant.plant(layer);
   const checkpoint::TemporaryFolder folder;
   Reason unwritten = folder.reason();

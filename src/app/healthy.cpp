@@ -64,29 +64,20 @@ bool payload_alarmed(const Mutant& layout) {
          !beside_true_stocks(layout, layer).empty();
 }
 
-// The layer's experts and the second-level scales that its scalars are made of. Input scales differ
-// from expert to expert and between w1 and w3; the largest is the payload's.
+// The layer as a checkpoint of any names, shards and input scales, which differ from expert to
+// expert and between w1 and w3; the largest is the payload's.
 checkpoint::WrittenLayer written(const Layer& layer, Format format, Draw& draw) {
-  constexpr float a13 = 0x1p-8F;
-  constexpr float a2 = 0x1p-4F;
-  const layout::Widths widths = layout::stock_widths(layer.shape);
-  const experts::Scalars due =
-      experts::payload_scalars(layer.payload.seed, 0, layer.shape.experts, widths);
+  checkpoint::WrittenLayer made = checkpoint::payload_layer(format, layer.payload, layer.shape);
   const std::int64_t largest = draw.pick(0, layer.shape.experts - 1);
-  checkpoint::WrittenLayer made;
-  made.format = format;
   made.number = draw.pick(0, 60);
   made.names = static_cast<std::size_t>(draw.pick(0, 2));
   made.shards = draw.pick(1, 3);
   for (std::int64_t e = 0; e < layer.shape.experts; ++e) {
-    const auto input = [&](float most) {
-      return e == largest ? most : most * static_cast<float>(draw.pick(8, 16)) / 16;
-    };
-    const float w13 = due.g1_alphas[e] / a13;
-    made.experts.push_back(experts::payload_expert(layer.payload, e, widths));
-    made.scales.push_back({checkpoint::ProjectionScales{w13, input(a13)},
-                           checkpoint::ProjectionScales{w13, a13 / 2},
-                           checkpoint::ProjectionScales{due.g2_alphas[e] / a2, input(a2)}});
+    auto& [w1, w3, w2] = made.scales[e];
+    for (checkpoint::ProjectionScales* const one : {&w1, &w2}) {
+      if (e != largest) *one->input *= static_cast<float>(draw.pick(8, 16)) / 16;
+    }
+    *w3.input /= 2;
   }
   return made;
 }

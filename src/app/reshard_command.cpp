@@ -163,7 +163,6 @@ void add_misshapen(report::Report& mine, const Context& context, const Source& s
 void add_failed_checks(report::Report& mine, const Context& context,
                        const verify::WrongItems& items) {
   std::set<std::string> counted;  // of scales.*: each rank has counted its scalars.* itself
-
   for (const report::Finding& finding : mine.findings) {
     if (finding.severity != report::Severity::error) continue;
     for (const std::string& tensor : finding.tensors) {

@@ -2,11 +2,13 @@
 
 #include <fmt/format.h>
 
+#include <cmath>
 #include <cstring>
 #include <fstream>
 
 #include "checkpoint/in_quotes.h"
 #include "checkpoint/names.h"
+#include "experts/payload.h"
 
 namespace slicecheck::checkpoint {
 namespace {
@@ -161,6 +163,23 @@ std::string config_text(const WrittenLayer& layer) {
 }
 
 }  // namespace
+
+WrittenLayer payload_layer(Format format, const layout::Payload& payload,
+                           const layout::Shape& shape) {
+  const float a13 = std::ldexp(1.0F, layout::a13_exponent);
+  const float a2 = std::ldexp(1.0F, layout::a2_exponent);
+  const layout::Widths widths = layout::stock_widths(shape);
+  const experts::Scalars due = experts::payload_scalars(payload.seed, 0, shape.experts, widths);
+  WrittenLayer made;
+  made.format = format;
+  for (std::int64_t e = 0; e < shape.experts; ++e) {
+    const float w13 = due.g1_alphas[e] / a13;
+    made.experts.push_back(experts::payload_expert(payload, e, widths));
+    made.scales.push_back({ProjectionScales{w13, a13}, ProjectionScales{w13, a13},
+                           ProjectionScales{due.g2_alphas[e] / a2, a2}});
+  }
+  return made;
+}
 
 Reason write_layer(const std::string& folder, const WrittenLayer& layer) {
   const std::vector<Member> members =

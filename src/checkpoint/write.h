@@ -3,6 +3,7 @@
 #pragma once
 
 #include "checkpoint/layer.h"
+#include "layout/payload.h"
 
 namespace slicecheck::checkpoint {
 
@@ -17,6 +18,11 @@ struct WrittenLayer {
   std::vector<std::array<ProjectionScales, 3>>
       scales;  // [E], by layout::Projection, as multipliers
 };
+
+/// A payload's experts as layer 0 of one file, with the second-level scales that the payload's
+/// scalars are made of: w1 and w3 alike, every input scale the largest.
+WrittenLayer payload_layer(Format format, const layout::Payload& payload,
+                           const layout::Shape& shape);
 
 /// Writes the files of a checkpoint with this one layer and a config.json into an empty folder.
 /// What is not there is not written: experts and block scales without bytes, scales without a
