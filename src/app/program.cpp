@@ -8,6 +8,7 @@
 #include <cstdio>
 
 #include "app/command.h"
+#include "app/command_line.h"
 #include "app/soak.h"
 #include "app/source.h"
 #include "app/verdicts.h"
@@ -38,12 +39,9 @@ constexpr std::array<CommandRow, 7> commands{{
     {"verify", verify_command},
 }};
 
-/// What was asked for, as options and as text to be compared over the ranks.
-struct CommandLine {
-  Result<Options> options;
-  std::string text;
-  std::string report;   // of --report, also where the rest cannot be read
-  std::string command;  // that is named, likewise; or empty
+/// What was asked for, and what the program is made of.
+struct Asked {
+  const CommandLine& line;
   const Parts& parts;
 };
 
@@ -61,44 +59,6 @@ int local_ranks(const Options& options) {
   if (options.ranks > 0) return options.ranks;
   if (options.command == "replay") return ranks_of_case(options);
   return options.command == "verify" ? 1 : 4;
-}
-
-/// The whole command line of this rank, to be compared over the ranks.
-std::string joined(int argc, const char* const* argv) {
-  std::string text;
-  for (int i = 1; i < argc; ++i) text += fmt::format("{}{}", i == 1 ? "" : " ", argv[i]);
-  return text;
-}
-
-/// Where --report wants the report, in a command line that cannot be read; or the default.
-std::string report_path(int argc, const char* const* argv) {
-  constexpr std::string_view option = "--report";
-  for (int i = 1; i < argc; ++i) {
-    const std::string_view word = argv[i];
-    if (word == option && i + 1 < argc) return argv[i + 1];
-    if (word.starts_with(option) && word.substr(option.size()).starts_with("=")) {
-      return std::string(word.substr(option.size() + 1));
-    }
-  }
-  return Options{}.report;
-}
-
-/// The command that a command line names, also where it cannot be read; or nothing.
-std::string command_named(int argc, const char* const* argv) {
-  for (int i = 1; i < argc; ++i) {
-    const bool known = std::any_of(commands.begin(), commands.end(),
-                                   [&](const CommandRow& row) { return row.name == argv[i]; });
-    if (known || argv[i] == std::string_view("report")) return argv[i];
-  }
-  return {};
-}
-
-/// Options of a command line that cannot be read: only what its report is called and where it goes.
-Options reporting_only(const CommandLine& line) {
-  Options made;
-  made.report = line.report;
-  made.command = line.command;
-  return made;
 }
 
 /// Why this rank's command line is not the one that most ranks have; or nothing. Collective.
@@ -245,18 +205,33 @@ std::string command_of(const Options& options) {
   return options.command.empty() ? "reshard" : options.command;
 }
 
+/// What needs no ranks and no report of its own: a text, and a view of reports.
+bool of_rank_0(const Options& options) {
+  return !options.text.empty() || options.command == "report";
+}
+
+int said_alone(const Options& options) {
+  return options.text.empty() ? report_command(options) : said(options.text, 0);
+}
+
+/// What a launch of several ranks says once; its exit code on every rank. Collective.
+int said_by_rank_0(group::Group& world, const Options& options) {
+  constexpr int codes_end = 1 << 8;
+  return static_cast<int>(world.least(world.rank() == 0 ? said_alone(options) : codes_end));
+}
+
 /// One rank's run, from the first agreement to the exit code. Collective over the world.
-int run_rank(group::Group& world, const Place& place, const CommandLine& line,
-             const Watched& watched) {
-  const Result<Options>& options = line.options;
+int run_rank(group::Group& world, const Place& place, const Asked& asked, const Watched& watched) {
+  const CommandLine& line = asked.line;
   Progress progress(world.rank() == 0, watched.notes());
-  const Options known = options.value.value_or(reporting_only(line));
+  const Options known = line.known();
   report::Report mine;
   std::unique_ptr<group::Group> part;
   try {
-    group::refuse_together(world, options.reason, "usage");
+    group::refuse_together(world, line.options.reason, "usage");
     group::refuse_together(world, unlike_the_others(world, line.text), "the ranks disagree");
     group::refuse_together(world, uneven(known, world.size()), "usage");
+    if (of_rank_0(known)) return said_by_rank_0(world, known);
     const bool launched = world.name() != "local";
     group::refuse_together(world, launched ? group::forgiving() : Reason(), "usage");
     Reason reason = world.rank() == 0 ? report::unwritable(known.report) : Reason();
@@ -275,8 +250,8 @@ int run_rank(group::Group& world, const Place& place, const CommandLine& line,
     };
     const int group_number = world.rank() / tp;
     part = parted(world, place, known, group_number, watched);
-    Context context{world, *part,    group_number,       known,
-                    place, progress, line.parts.engines, line.parts.subject,
+    Context context{world, *part,    group_number,        known,
+                    place, progress, asked.parts.engines, asked.parts.subject,
                     keep,  stuck};
     mine = body_of(context);
     add_transport(mine, watched.moved, context);
@@ -288,7 +263,7 @@ int run_rank(group::Group& world, const Place& place, const CommandLine& line,
     mine.ranks = {{world.rank(), number, place.host, "", 0, {}}};
     const int all = known.tp > 0 ? static_cast<int>(known.tp) : world.size();
     // A command line that cannot be read says nothing of its experts.
-    if (!options.reason) add_case(mine, known, part ? part->size() : all);
+    if (!line.options.reason) add_case(mine, known, part ? part->size() : all);
   }
   mine.command = command_of(known);
   mine.run.versions = versions(place);
@@ -300,17 +275,17 @@ int run_rank(group::Group& world, const Place& place, const CommandLine& line,
 }
 
 /// run_rank() over a group whose calls are noted, and disturbed where a test wants it.
-int run_watched(group::Group& world, const Place& place, const CommandLine& line,
+int run_watched(group::Group& world, const Place& place, const Asked& asked,
                 const Watched& watched) {
   group::WatchedGroup noted(world, watched.notes());
   std::unique_ptr<group::Group> disturbed;
-  if (line.parts.decorate) disturbed = line.parts.decorate(noted, watched.notes());
+  if (asked.parts.decorate) disturbed = asked.parts.decorate(noted, watched.notes());
   group::Group& seen = disturbed ? *disturbed : noted;
   // Rates are measured over the bare transport.
-  const bool measured = !line.options.reason && line.options->command == "bench";
+  const bool measured = asked.line.known().command == "bench";
   group::CheckedGroup checked(seen, watched.moved);
   watched.watch.keep(watched.thread, {});
-  const int code = run_rank(measured ? seen : checked, place, line, watched);
+  const int code = run_rank(measured ? seen : checked, place, asked, watched);
   // All have come to the same end: whoever is ended from here on leaves with this code.
   watched.watch.reported(code);
   watched.notes().phase("finalise");
@@ -318,12 +293,12 @@ int run_watched(group::Group& world, const Place& place, const CommandLine& line
 }
 
 /// Threads of this process.
-int run_as_threads(int ranks, const Options& options, const CommandLine& line) {
+int run_as_threads(int ranks, const Options& options, const Asked& asked) {
   Watch watch(options, {}, ranks, checks_of(command_of(options)));
   try {
     return run_local_ranks(ranks, [&](group::Group& world, const Place& place) {
       group::Moved moved;
-      return run_watched(world, place, line, {watch, world.rank(), moved});
+      return run_watched(world, place, asked, {watch, world.rank(), moved});
     });
   } catch (const group::Lost& lost) {
     watch.end(group::Trigger::failed, lost.rank(), lost.what());
@@ -332,7 +307,7 @@ int run_as_threads(int ranks, const Options& options, const CommandLine& line) {
 
 /// Processes of a launch. What a rank alone meets with ends all of them: by the watchdog, since the
 /// others wait for it in the transport.
-Result<int> run_as_processes(const Options& options, const CommandLine& line) {
+Result<int> run_as_processes(const Options& options, const Asked& asked) {
   const std::optional<group::Launch> launch = group::launch();
   int rank = launch ? launch->rank : 0;
   Watch watch(options, launch, 1, checks_of(command_of(options)));
@@ -342,7 +317,7 @@ Result<int> run_as_processes(const Options& options, const CommandLine& line) {
         rank = world.rank();
         watch.meet(world);
         group::Moved moved;
-        return run_watched(world, place, line, {watch, 0, moved});
+        return run_watched(world, place, asked, {watch, 0, moved});
       } catch (const group::Lost& lost) {
         watch.end(group::Trigger::lost, rank, lost.what());
       } catch (const std::exception& failure) {
@@ -352,18 +327,6 @@ Result<int> run_as_processes(const Options& options, const CommandLine& line) {
   } catch (const group::Lost& lost) {
     watch.end(group::Trigger::lost, rank, lost.what());
   }
-}
-
-/// The options, or why not: each process of a launch would have all ranks of `local`, and they
-/// would write one report over the other. A batch script under Slurm looks like a launch and is
-/// none.
-Result<Options> parsed_for_launch(int argc, const char* const* argv) {
-  Result<Options> options = parsed(argc, argv);
-  const std::optional<group::Launch> launch = group::launch();
-  const bool processes = launch && launch->ranks > 1 && launch->by != "Slurm";
-  if (!processes || options.reason || options->transport != Transport::local) return options;
-  return Reason(fmt::format("--transport local has its ranks in one process, {} started {}",
-                            launch->by, launch->ranks));
 }
 
 }  // namespace
@@ -376,21 +339,22 @@ std::vector<std::string> checks_of(std::string_view command) {
 
 int run(int argc, const char* const* argv, const Parts& parts) {
   guard_streams();
-  const CommandLine line{parsed_for_launch(argc, argv), joined(argc, argv), report_path(argc, argv),
-                         command_named(argc, argv), parts};
-  const Result<Options>& options = line.options;
-  if (!options.reason && !options->text.empty()) {
-    return said(options->text, 0);
+  const CommandLine line = command_line(argc, argv, [](std::string_view word) {
+    return word == "report" || row_of(word) != nullptr;
+  });
+  const Asked asked{line, parts};
+  const Options known = line.known();
+  const std::optional<group::Launch> launch = group::launch();
+  const bool launched = launch.has_value();
+  // The others of a launch may have been given something else.
+  if (of_rank_0(known) && !(launched && launch->ranks > 1)) return said_alone(known);
+  const Transport over = known.transport;
+  if (over == Transport::local || (over == Transport::automatic && !launched)) {
+    return run_as_threads(line.options.reason ? 1 : local_ranks(known), known, asked);
   }
-  if (!options.reason && options->command == "report") return report_command(*options);
-  const Options known = options.value.value_or(reporting_only(line));
-  const bool launched = group::launch().has_value();
-  const Transport asked = options.reason ? Transport::automatic : options->transport;
-  if (asked == Transport::local || (asked == Transport::automatic && !launched)) {
-    return run_as_threads(options.reason ? 1 : local_ranks(known), known, line);
-  }
-  const Result<int> code = run_as_processes(known, line);
+  const Result<int> code = run_as_processes(known, asked);
   if (!code.reason) return *code;
+  if (of_rank_0(known)) return said_alone(known);
   complain(code.reason.text());
   return report::exit_code(report::Verdict::refused);
 }

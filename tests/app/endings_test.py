@@ -294,6 +294,27 @@ class Endings(program.ProgramTest):
         self.assert_code(ended, {4})
         self.assertIn("deadline of 4 s", ended.report["findings"][0]["text"])
 
+    def test_a_signal_ends_the_run_with_a_report(self):
+        rounds = ("--repeat", "1000000", "--timeout", "60")
+        for name, launch in (("mpi", Run.mpi), ("local", Run.local)):
+            for kind in ("term", "int", "hup"):
+                with self.subTest(name=name, kind=kind):
+                    run = self.run_of(f"{name}-{kind}")
+                    ended = launch(run, 3, f"{kind} 1 reshard 1", *rounds)
+                    self.assert_told(ended, ({"hung"}, {4}, None), 1)
+                    checks = {check["id"]: check for check in ended.report["checks"]}
+                    self.assertIn("a signal ended the run", checks["ended"]["text"])
+                    self.assertEqual(ended.report["findings"], [])
+                    self.assertEqual(run.left(), [])
+
+    def test_a_run_that_is_to_outlive_its_terminal_does(self):
+        run = self.run_of()
+        local = ("--transport", "local", "--ranks", "3")
+        ended = run.launched(["nohup"], "hup 1 reshard 1", *local)
+        self.assert_ended(ended, 0, "passed")
+        ended = run.launched(["nohup"], "term 1 reshard 1", *local, "--repeat", "1000000")
+        self.assert_told(ended, ({"hung"}, {4}, None), 1)
+
     @needs_open_mpi
     def test_without_a_side_channel_rank_0_still_reports(self):
         ended = self.run_of().mpi(2, "loop 1 reshard 1", "--side-channel", "off")

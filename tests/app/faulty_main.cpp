@@ -54,6 +54,10 @@ void act(const std::string& kind) {
   if (kind == "exit0") ::_exit(0);
   if (kind == "stop") ::raise(SIGSTOP);
   if (kind == "kill") ::raise(SIGKILL);
+  for (const auto& [name, signal] :
+       {std::pair("term", SIGTERM), {"int", SIGINT}, {"hup", SIGHUP}}) {
+    if (kind == name) ::kill(::getpid(), signal);
+  }
   if (kind == "command" && std::system(std::getenv("SLICECHECK_FAULT_COMMAND")) != 0) ::_exit(9);
   for (volatile bool on = true; kind == "loop" && on;) {
   }

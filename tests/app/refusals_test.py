@@ -1,5 +1,6 @@
 """What bad input gets: one clear line on stderr, the right code on all ranks, and a report."""
 
+import json
 import os
 import shutil
 
@@ -62,17 +63,30 @@ class Refusals(program.ProgramTest):
         self.assert_refused(self.local(1, "reshard"), sentence)
 
     def test_a_rank_with_other_options_is_named_and_all_refuse(self):
-        for odd in range(3):
+        others = ["reshard", "--seed", "1"]
+        # What needs no ranks by itself is awaited by the others all the same.
+        for odd, words in (
+            (0, ["reshard", "--seed", "2"]),
+            (1, ["reshard", "--help"]),
+            (2, ["report", "r.json"]),
+        ):
             with self.subTest(odd=odd):
-                arguments = [
-                    ["reshard", "--seed", "2" if rank == odd else "1"] for rank in range(3)
-                ]
-                ended = self.mpi_apart(*arguments)
+                ended = self.mpi_apart(*[words if rank == odd else others for rank in range(3)])
                 self.assert_ended(ended, 3, "refused")
                 self.assertEqual(len(ended.own_lines()), 1)
                 self.assertIn(f"rank {odd} was given the options", ended.own_lines()[0])
                 (found,) = ended.report["findings"]
                 self.assertEqual((found["side"], found["ranks"]), ("machine", [odd]))
+
+    def test_a_launch_says_once_what_needs_no_ranks(self):
+        launched = [*program.mpirun(3), program.PROGRAM]
+        ended = program.ran([*launched, "--version"])
+        self.assertEqual((ended.returncode, ended.stdout.count("slicecheck ")), (0, 1))
+        refused = self.local(3, "reshard", "--experts", "5")
+        report = self._report()
+        report.write_text(json.dumps(refused.report), encoding="utf-8")
+        ended = program.ran([*launched, "report", "--exit-code", str(report)])
+        self.assertEqual((ended.returncode, ended.stdout.count("verdict: ")), (refused.code, 1))
 
     def test_an_option_that_is_empty_or_no_number_is_a_usage_error(self):
         def told(option):

@@ -37,10 +37,19 @@ constexpr int error_code = 5;                 // of the contract: no report coul
 constexpr std::int64_t step_bytes = std::int64_t{64} << 20;  // of files: a step of its own
 constexpr int lookouts = 2;  // ranks that ask the others now and then, so that one may be lost
 
+/// Whoever started this process wants it to live on (nohup does): a blocked signal would come
+/// nevertheless.
+bool ignored(int signal) {
+  struct sigaction action {};
+  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+}
+
 sigset_t watched_signals() {
   sigset_t set;
   sigemptyset(&set);
-  for (const int number : {SIGTERM, SIGINT, SIGCONT}) sigaddset(&set, number);
+  for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGCONT}) {
+    if (!ignored(number)) sigaddset(&set, number);
+  }
   return set;
 }
 

@@ -40,8 +40,8 @@ struct WatchActs {
 class Watchdog {
  public:
   /// Watches from here on. `notes` are those of this process's ranks (one but for `local`), and
-  /// outlive this object. Blocks SIGTERM, SIGINT and SIGCONT for the threads begun after it: it
-  /// takes them itself.
+  /// outlive this object. Blocks SIGTERM, SIGINT, SIGHUP and SIGCONT, but those that are ignored,
+  /// for the threads begun after it: it takes them itself.
   Watchdog(const WatchLimits& limits, std::vector<const Notes*> notes, WatchActs acts);
 
   /// Nothing more is watched; signals are as before.
