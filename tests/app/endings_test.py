@@ -183,13 +183,6 @@ class Endings(program.ProgramTest):
     def run_of(self, name="run"):
         return Run(self.folder, name)
 
-    def assert_code(self, ended, codes):
-        said = f"exit {ended.code}\n{ended.stdout}\n{ended.stderr}\n{ended.report}"
-        if OPEN_MPI:
-            self.assertIn(ended.code, codes, said)
-        else:
-            self.assertNotEqual(ended.code, 0, said)
-
     def assert_told(self, ended, due, rank):
         verdicts, codes, cause = due
         said = f"exit {ended.code}\n{ended.stdout}\n{ended.stderr}\n{ended.report}"

@@ -1,6 +1,7 @@
 """Runs the real program for the tests: under mpirun or on the local group, always with a time
 limit, and holds every report that it makes against the schema."""
 
+import functools
 import json
 import os
 import pathlib
@@ -52,6 +53,7 @@ def mpirun(ranks, *flags):
     return [MPIRUN, *FLAGS, *flags, "-n", str(ranks)]
 
 
+@functools.cache
 def codes_are_known():
     """The codes that a launcher makes of lost ranks are its own: these are Open MPI's, which
     calls its mpiexec OpenRTE's."""
@@ -131,6 +133,15 @@ class ProgramTest(unittest.TestCase):
             ],
             report,
         )
+
+    def assert_code(self, ended, codes):
+        """Of a run that the watchdog ends: MPICH's launcher kills who leaves a moment later, and
+        returns what it made of that."""
+        said = f"exit {ended.code}\n{ended.stdout}\n{ended.stderr}\n{ended.report}"
+        if codes_are_known():
+            self.assertIn(ended.code, codes, said)
+        else:
+            self.assertNotEqual(ended.code, 0, said)
 
     def assert_ended(self, ended, code, verdict):
         said = f"exit {ended.code}\n{ended.stdout}\n{ended.stderr}"
