@@ -89,6 +89,9 @@ std::optional<WrongTensor> Judge::judged(const Target& target, Bytes got) {
   } else {
     explain(made, differing, scales_judged);
   }
+  if (made.causes.has(Cause::unexplained) && !reference_.payload()) {
+    made.twin = twin_of(target, differing);
+  }
   say_first(made, differing);
   return made;
 }
@@ -105,11 +108,11 @@ void Judge::explain(WrongTensor& made, const Differing& differing, bool scales_j
     made.explained = made.differing;
     return;
   }
-  if (found && constant.at.empty()) return accept(made, *found, rest, scales_judged);
+  if (!constant.at.empty()) found = best_map(made.target, rest);
+  const bool mapped = found && (constant.at.empty() || found->unexplained == 0);
   // A scale shifted by a constant looks like one of another seed: the drift is tried first.
-  if (drifted(made, differing) || other_payload(made, differing)) return;
+  if (!mapped && (drifted(made, differing) || other_payload(made, differing))) return;
   if (!constant.at.empty()) {
-    found = best_map(made.target, rest);
     made.causes.add(Cause::never_written);
     made.value = differing.got[constant.at.front()];
     made.beside = static_cast<std::int64_t>(constant.at.size());
@@ -248,26 +251,38 @@ std::vector<Map> Judge::candidates(const Target& target, const Differing& differ
   const std::vector<Map>& maps = healthy_maps(target);
   const Samples samples = samples_of(differing);
   const std::int64_t slices = target.side == Side::tp ? layer.shape.tp : 1;
-  std::vector<std::pair<int, Map>> made;
+  const Map healthy = healthy_map(target);
+  std::vector<std::pair<Map, int>> made;
   for (const std::int64_t expert : candidate_experts(target, differing)) {
     const experts::PlainExpert& whole = reference_.whole(expert);
+    const auto consider = [&](const Map& map) {
+      const auto byte_at = [&](std::uint32_t at) {
+        return mapped_byte(layer, target, map, whole, at);
+      };
+      if (!fits(samples.differing, differing.got, byte_at)) return;
+      if (!fits(samples.equal, differing.got, byte_at)) return;
+      made.emplace_back(map, causes_of(target, map).count());
+    };
     for (Map map : maps) {
-      for (std::int64_t slice = 0; slice < slices; ++slice) {
-        map.expert = expert;
-        map.slice = slice;
-        const auto byte_at = [&](std::uint32_t at) {
-          return mapped_byte(layer, target, map, whole, at);
-        };
-        if (!fits(samples.differing, differing.got, byte_at)) continue;
-        if (!fits(samples.equal, differing.got, byte_at)) continue;
-        made.emplace_back(causes_of(target, map).count(), map);
+      // Halves of two slices are looked for where nothing else is wrong.
+      map.expert = healthy.expert;
+      map.slice = healthy.slice;
+      const bool halves = layout::is_w13(target.kind) && map == healthy;
+      map.expert = expert;
+      for (map.slice = 0; map.slice < slices; ++map.slice) {
+        for (map.gate_ahead = 0; map.gate_ahead < (halves ? slices : 1); ++map.gate_ahead) {
+          consider(map);
+        }
       }
     }
   }
-  std::stable_sort(made.begin(), made.end(),
-                   [](const auto& a, const auto& b) { return a.first < b.first; });
+  // Halves of two slices are less likely than anything else that is one cause.
+  std::stable_sort(made.begin(), made.end(), [](const auto& a, const auto& b) {
+    return std::make_pair(a.second, a.first.gate_ahead > 0) <
+           std::make_pair(b.second, b.first.gate_ahead > 0);
+  });
   std::vector<Map> sorted;
-  for (const auto& [cost, map] : made) sorted.push_back(map);
+  for (const auto& [map, cost] : made) sorted.push_back(map);
   return sorted;
 }
 
@@ -290,7 +305,8 @@ std::optional<Judge::Found> Judge::tried(const Target& target, const Map& map,
 std::optional<Judge::Found> Judge::best_map(const Target& target, const Differing& differing) {
   constexpr int builds_max = 48;
   const auto worth = [](const Found& found) {
-    return std::make_tuple(found.unexplained, found.missed > 0, found.causes.count(), found.missed);
+    return std::make_tuple(found.unexplained, found.missed > 0, found.causes.count(),
+                           found.map.gate_ahead > 0, found.missed);
   };
   std::optional<Found> best;
   int builds = 0;

@@ -47,6 +47,7 @@ class Judge {
   bool other_payload(WrongTensor& made, const Differing& differing);
   bool other_payload_scales(WrongTensor& made, const Differing& differing);
   bool drifted(WrongTensor& made, const Differing& differing);
+  std::int64_t twin_of(const Target& target, const Differing& differing);
   void say_first(WrongTensor& made, const Differing& differing);
   void trace_first(WrongTensor& made, const Differing& differing);
 

@@ -161,7 +161,9 @@ std::optional<layout::PlainPlace> slice_place(const Case& layer, Kind kind, cons
     return layout::whole_place({Projection::w2, layout::is_scale(kind), at.row, at.byte}, map.slice,
                                slice);
   }
-  return layout::whole_place(w13_place(kind, at, slice), map.slice, slice);
+  const layout::PlainPlace place = w13_place(kind, at, slice);
+  const bool gate = place.projection == Projection::w1;
+  return layout::whole_place(place, gate ? gate_slice(map, layer.shape.tp) : map.slice, slice);
 }
 
 std::uint8_t swapped(std::uint8_t byte) { return static_cast<std::uint8_t>(byte << 4 | byte >> 4); }

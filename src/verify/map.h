@@ -48,6 +48,7 @@ enum class Padding : std::uint8_t { due, together, after_cut };
 struct Map {
   std::int64_t expert = 0;
   std::int64_t slice = 0;       // tp only
+  std::int64_t gate_ahead = 0;  // of w13: gate is of a slice so many further on, modulo tp
   std::int64_t block_rows = 0;  // of RowOrder::blocks
   CutWay cut = CutWay::due;
   RowOrder order = RowOrder::due;
@@ -60,6 +61,11 @@ struct Map {
   bool converted_whole = false;  // conversion first, cut last
   constexpr bool operator==(const Map&) const = default;
 };
+
+/// The slice that gate's rows are of.
+constexpr std::int64_t gate_slice(const Map& map, std::int64_t tp) {
+  return (map.slice + map.gate_ahead) % tp;
+}
 
 /// The map of a healthy target.
 constexpr Map healthy_map(const Target& target) {

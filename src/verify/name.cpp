@@ -11,6 +11,7 @@
 #include "verify/places.h"
 #include "verify/scalars.h"
 #include "verify/sentence.h"
+#include "verify/twins.h"
 
 namespace slicecheck::verify {
 namespace {
@@ -38,6 +39,7 @@ const WrongTensor* at(const std::vector<WrongTensor>& sorted, const Target& targ
 // stock does not, and of what else is wrong with it the stock's share goes.
 std::vector<WrongTensor> standing(const Subject& subject, const Evidence& evidence) {
   std::vector<WrongTensor> all = evidence.wrong;
+  name_twins(subject, all);
   std::sort(all.begin(), all.end(),
             [](const auto& a, const auto& b) { return place_key(a) < place_key(b); });
   std::map<std::tuple<Kind, std::int64_t, std::int64_t>, Digest> cuts;
@@ -80,7 +82,7 @@ bool is_front(const WrongTensor& one) {
 }
 
 // Tensors that were not cut, of which every rank holds the front: w2 by it, on the first rank a
-// flat cut's piece; w13 beside it, whose front is slice 0.
+// flat cut's piece; what lies beside it and has slice 0 at its front.
 void join_uncut(std::vector<WrongTensor>& wrong) {
   std::set<std::pair<Kind, std::int64_t>> uncut;  // w2 and w2_sf, expert
   std::set<Place> places;
@@ -90,12 +92,12 @@ void join_uncut(std::vector<WrongTensor>& wrong) {
     places.insert({one.target.rank, one.target.expert});
   }
   for (WrongTensor& one : wrong) {
-    if (one.target.side != Side::tp || one.map.slice != 0) continue;
+    if (one.target.side != Side::tp || one.map.slice != 0 || one.map.gate_ahead != 0) continue;
     const bool w2 = one.causes.has(Cause::flat_cut) && (one.target.rank == 0 || is_front(one)) &&
                     uncut.contains({one.target.kind, one.target.expert});
-    const bool w13 = layout::is_w13(one.target.kind) && one.causes.has(Cause::wrong_slice) &&
-                     places.contains({one.target.rank, one.target.expert});
-    if (!w2 && !w13) continue;
+    const bool front =
+        one.causes.has(Cause::wrong_slice) && places.contains({one.target.rank, one.target.expert});
+    if (!w2 && !front) continue;
     one.causes.remove(Cause::flat_cut);
     one.causes.remove(Cause::wrong_slice);
     one.causes.add(Cause::wrong_axis_cut);
@@ -213,13 +215,16 @@ std::vector<Widely> statements(const Subject& subject, const Group& group,
                                const std::vector<const WrongTensor*>& members,
                                const std::set<Place>& places) {
   const layout::Shape& shape = subject.layer.shape;
-  if (std::get<Cause>(group) == Cause::placement_round_robin) {
+  const Cause cause = std::get<Cause>(group);
+  // What is wrong with an order of all experts, or of whole ranks, is no expert's.
+  if (cause == Cause::placement_round_robin ||
+      (cause == Cause::rank_order && std::get<Side>(group) == Side::stock)) {
     Widely all = at_once(shape, places);
     all.experts.clear();
     return {all};
   }
   const bool exchanged =
-      std::get<Cause>(group) == Cause::wrong_slice &&
+      cause == Cause::wrong_slice &&
       std::all_of(members.begin(), members.end(), [](auto* one) { return one->axes_exchanged; });
   if (exchanged) return {at_once(shape, places)};
   return widely(shape, std::get<Side>(group), places);

@@ -122,6 +122,8 @@ bool Judge::other_payload_scales(WrongTensor& made, const Differing& differing) 
       given += key_at(map, at / unit * unit) == keys.front();
     }
     if (2 * given < made.differing) continue;
+    // Of this very payload the map alone would be the cause.
+    if (keys.front() == scale_key_rest(payload.seed, payload.kind)) continue;
     const auto seed = seed_of_scale_key(keys.front(), payload);
     if (!seed && moved(map, offsets.front())) continue;
     made.map = map;
@@ -216,6 +218,35 @@ bool Judge::drifted(WrongTensor& made, const Differing& differing) {
   made.causes.add(Cause::expert_offset_drift);
   made.explained = best;
   return true;
+}
+
+// The one other expert that has the same bytes here, by the reference; -1 where none or several do.
+// Of a stock that is taken as true, one of the two is not itself.
+std::int64_t Judge::twin_of(const Target& target, const Differing& differing) {
+  const Bytes due = differing.due;
+  const bool scale = layout::is_scale(target.kind);
+  const std::size_t unit = scale ? layout::unit_bytes : layout::word_bytes;
+  // Of a few units the rarest one: its places are fewest.
+  std::vector<Origin> rarest;
+  constexpr std::size_t tried = 64;
+  for (std::size_t i = 0; i < tried; ++i) {
+    std::vector<Origin> found =
+        tracer_.origins(scale, due.data() + i * due.size() / tried / unit * unit);
+    if (found.size() > 1 && (rarest.empty() || found.size() < rarest.size()))
+      rarest = std::move(found);
+  }
+  std::int64_t twin = -1;
+  for (const Origin& origin : rarest) {
+    if (origin.expert == target.expert || origin.expert == twin) continue;
+    Map map = healthy_map(target);
+    map.expert = origin.expert;
+    const ByteVector theirs =
+        mapped(reference_.layer(), target, map, reference_.whole(origin.expert));
+    if (!std::equal(due.begin(), due.end(), theirs.begin(), theirs.end())) continue;
+    if (twin >= 0) return -1;
+    twin = origin.expert;
+  }
+  return twin;
 }
 
 // The origin is the map's where a map explains the bytes; else it is traced. A scale's unit alone

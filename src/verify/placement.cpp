@@ -107,7 +107,7 @@ bool is_transposed(const WrongTensor& one, const layout::Shape& shape) {
   const std::int64_t held = shape.experts_per_rank();
   const std::int64_t at = one.target.rank * held + one.target.expert % held;
   return one.map.expert == one.target.expert / held * held + at / shape.tp &&
-         one.map.slice == at % shape.tp;
+         one.map.slice == at % shape.tp && one.map.gate_ahead == 0;
 }
 
 void name_transposed(const layout::Shape& shape, std::vector<WrongTensor>& wrong) {
@@ -143,7 +143,8 @@ void name_rank_order(const layout::Shape& shape, std::vector<WrongTensor>& wrong
     bool one_slice = true;
     const auto sliced = [&](const WrongTensor& one) {
       return one.target.side == Side::tp && one.target.rank == rank &&
-             one.causes.has(Cause::wrong_slice) && one.map.expert == one.target.expert;
+             one.causes.has(Cause::wrong_slice) && one.map.expert == one.target.expert &&
+             one.map.gate_ahead == 0;
     };
     for (const WrongTensor& one : wrong) {
       if (!sliced(one)) continue;

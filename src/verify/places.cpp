@@ -21,22 +21,6 @@ Widely statement(const layout::Shape& shape, const Numbers& ranks, const Numbers
   return made;
 }
 
-Widely of_stock(const layout::Shape& shape, const std::set<Place>& places) {
-  Numbers ranks;
-  Numbers experts;
-  for (const Place& place : places) {
-    ranks.insert(place.rank);
-    experts.insert(place.expert);
-  }
-  Widely made{unless_all(ranks, shape.tp),
-              {experts.begin(), experts.end()},
-              {places.begin(), places.end()}};
-  // Everything that these ranks hold.
-  const auto held = static_cast<std::size_t>(shape.experts_per_rank());
-  if (experts.size() == held * ranks.size()) made.experts.clear();
-  return made;
-}
-
 // One statement for all lines (ranks or experts) that have the same other numbers.
 std::map<Numbers, Numbers> alike(const std::set<Place>& places, std::int64_t Place::*line,
                                  std::int64_t Place::*other) {
@@ -50,7 +34,7 @@ std::map<Numbers, Numbers> alike(const std::set<Place>& places, std::int64_t Pla
 }  // namespace
 
 std::vector<Widely> widely(const layout::Shape& shape, Side side, const std::set<Place>& places) {
-  if (side == Side::stock) return {of_stock(shape, places)};
+  if (side == Side::stock) return {at_once(shape, places)};
   const auto by_expert = alike(places, &Place::expert, &Place::rank);
   const auto by_rank = alike(places, &Place::rank, &Place::expert);
   std::vector<Widely> made;

@@ -14,7 +14,8 @@ struct Place {
   auto operator<=>(const Place&) const = default;
 };
 
-/// Ranks times experts; an empty list means all of them.
+/// Ranks times experts; an empty list means all of the group's, also of a stock, of whose experts a
+/// rank holds some.
 struct Widely {
   std::vector<std::int64_t> ranks;
   std::vector<std::int64_t> experts;

@@ -46,6 +46,7 @@ class Scalars {
   void judge_tp(const RankScalars& rank, Scalar scalar);
   bool local_only(const RankScalars& rank, const std::vector<float>& values,
                   const std::vector<float>& due) const;
+  bool is_replaced(Scalar scalar, std::int64_t expert) const;
   void name_mixed();
 
   const std::vector<float>& global(const RankScalars& rank, ScalarName name) const {
@@ -263,6 +264,7 @@ bool Scalars::local_only(const RankScalars& rank, const std::vector<float>& valu
     }
     if (tiled) return true;
   }
+  if (shape_.experts < held + 2) return false;  // one value elsewhere is that expert's own flaw
   for (const std::int64_t begin : {rank.rank * held, std::int64_t{0}}) {
     bool local = true;
     std::optional<float> rest;
@@ -271,12 +273,19 @@ bool Scalars::local_only(const RankScalars& rank, const std::vector<float>& valu
         local = local && is(e, rank.rank * held + e - begin);
       } else {
         if (!rest) rest = values[e];
-        local = local && same_bits(*rest, values[e]);
+        local = local && same_bits(*rest, values[e]) && !is(e, e);
       }
     }
     if (local) return true;
   }
   return false;
+}
+
+// True where a true stock's slot holds another expert and its scalar: what is due nobody says.
+bool Scalars::is_replaced(Scalar scalar, std::int64_t expert) const {
+  const std::vector<float>& stock = stock_[static_cast<std::size_t>(scalar)];
+  const std::int64_t held = orders_.stock[expert];
+  return !subject_.due && held != expert && same_bits(stock[expert], stock[held]);
 }
 
 void Scalars::judge_tp(const RankScalars& rank, Scalar scalar) {
@@ -306,6 +315,7 @@ void Scalars::judge_tp(const RankScalars& rank, Scalar scalar) {
     const bool carries =
         stock.empty() && scalar == Scalar::g1_scale_c && carries_up(*subject_.due, e, values[e]);
     if (is(e, e) || carries) continue;
+    if (is_replaced(scalar, e) && finite_positive(values[e])) continue;
     if (is(e, held)) {
       wrong_.push_back({Side::tp,
                         Flaw::moved,

@@ -157,6 +157,19 @@ std::int64_t beside(const std::vector<const WrongTensor*>& members) {
   return count;
 }
 
+std::string about_slice(const Subject& subject, const WrongTensor& one) {
+  std::string text =
+      fmt::format("rank {} holds slice {}", subject.ranks[one.target.rank], one.map.slice);
+  if (one.map.gate_ahead != 0) {
+    const std::int64_t gate = gate_slice(one.map, subject.layer.shape.tp);
+    text += fmt::format("'s up beside slice {}'s gate", gate);
+  }
+  if (one.map.expert != one.target.expert) {
+    text += fmt::format(" of expert {} as expert {}", one.map.expert, one.target.expert);
+  }
+  return text;
+}
+
 std::string details(const Subject& subject, Cause cause,
                     const std::vector<const WrongTensor*>& members) {
   const WrongTensor& front = *members.front();
@@ -165,12 +178,7 @@ std::string details(const Subject& subject, Cause cause,
     case Cause::wrong_slice:
     case Cause::rank_order:
       if (front.target.side == Side::tp) {
-        return lines(members, [&](const WrongTensor& one) {
-          return one.map.expert == one.target.expert
-                     ? fmt::format("rank {} holds slice {}", rank(one), one.map.slice)
-                     : fmt::format("rank {} holds slice {} of expert {} as expert {}", rank(one),
-                                   one.map.slice, one.map.expert, one.target.expert);
-        });
+        return lines(members, [&](const WrongTensor& one) { return about_slice(subject, one); });
       }
       [[fallthrough]];
     case Cause::placement_round_robin:

@@ -130,7 +130,7 @@ Causes causes_of(const Target& target, const Map& map) {
   if (map.padding != Padding::due) causes.add(Cause::padding_misplaced);
   if (map.nibbles_swapped) causes.add(Cause::nibbles_swapped);
   const Map healthy = healthy_map(target);
-  if (map.slice != healthy.slice) causes.add(Cause::wrong_slice);
+  if (map.slice != healthy.slice || map.gate_ahead != 0) causes.add(Cause::wrong_slice);
   if (map.expert != healthy.expert) causes.add(Cause::placement_permuted);
   return causes;
 }
