@@ -8,6 +8,7 @@
 #include <sstream>
 
 #include "app/checkpoint_mutants.h"
+#include "app/dump_mutants.h"
 #include "app/healthy.h"
 #include "app/layer_judge.h"
 #include "app/probe_mutants.h"
@@ -182,7 +183,7 @@ class Planter {
           beside_true_stocks(mutant, planted(benches_.of(mutant).healthy, mutant)));
   }
 
-  /// Faults of a checkpoint's files and of stocks that are refused, which no probe sees.
+  /// Faults of a checkpoint's or a dump's files and of stocks that are refused: no probe sees them.
   template <typename OfOneFinding>
   static void judge(const OfOneFinding& mutant, KillMatrix& matrix) {
     count(matrix, {mutant.fault, mutant.pattern, {mutant.due}}, {}, said_of(mutant));
@@ -224,6 +225,7 @@ KillMatrix kill_matrix(Level level, std::uint64_t seed, std::int64_t rank, std::
                        const std::function<void(std::int64_t, std::int64_t)>& step) {
   const std::vector<Plan> all = plans(level);
   const std::vector<CheckpointMutant> checkpoints = checkpoint_mutants();
+  const std::vector<DumpMutant> dumps = dump_mutants();
   const std::vector<RefusalMutant> refusals = refusal_mutants();
   const std::vector<ProbeMutant> probes = probe_mutants();
   const std::int64_t healthy = healthy_layouts(level);
@@ -232,11 +234,12 @@ KillMatrix kill_matrix(Level level, std::uint64_t seed, std::int64_t rank, std::
   // Every rank has the same rows.
   for (const Plan& plan : all) row_of(made, plan.mutant.fault);
   for (const CheckpointMutant& mutant : checkpoints) row_of(made, mutant.fault);
+  for (const DumpMutant& mutant : dumps) row_of(made, mutant.fault);
   for (const RefusalMutant& mutant : refusals) row_of(made, mutant.fault);
   for (const ProbeMutant& mutant : probes) row_of(made, mutant.fault);
   std::int64_t turn = 0;  // of all that is judged
-  const auto due =
-      static_cast<std::int64_t>(all.size() + checkpoints.size() + refusals.size() + probes.size());
+  const auto due = static_cast<std::int64_t>(all.size() + checkpoints.size() + dumps.size() +
+                                             refusals.size() + probes.size());
   const auto judge_mine = [&](const auto& mutants) {
     for (const auto& mutant : mutants) {
       if (turn++ % size != rank) continue;
@@ -246,6 +249,7 @@ KillMatrix kill_matrix(Level level, std::uint64_t seed, std::int64_t rank, std::
   };
   judge_mine(all);
   judge_mine(checkpoints);
+  judge_mine(dumps);
   judge_mine(refusals);
   judge_mine(probes);
   made.alarms = planter.alarms();
