@@ -17,9 +17,26 @@ verify::AuditedExpert scales_of(const checkpoint::Layer& layer, std::int64_t exp
   verify::AuditedExpert made;
   for (const layout::Projection projection : layout::projections) {
     const checkpoint::ProjectionScales& scales = layer.scales(expert, projection);
-    made[static_cast<std::size_t>(projection)] = {scales.weight, scales.input};
+    const checkpoint::InputClaim& claim = layer.input_claim(expert, projection);
+    std::optional<std::string> due;
+    if (claim.kind == checkpoint::InputClaim::Kind::due) due = claim.field;
+    made[static_cast<std::size_t>(projection)] = {scales.weight, scales.input, due};
   }
   return made;
+}
+
+// Where the config says nothing, an input scale is due beside others of the layer.
+void add_due(const checkpoint::Layer& layer, std::vector<verify::AuditedExpert>& experts) {
+  const bool any = std::any_of(experts.begin(), experts.end(), [](const auto& expert) {
+    return std::any_of(expert.begin(), expert.end(),
+                       [](const verify::AuditedScales& one) { return one.input.has_value(); });
+  });
+  for (std::int64_t e = 0; any && e < layer.experts(); ++e) {
+    for (const layout::Projection projection : layout::projections) {
+      if (layer.input_claim(e, projection).kind != checkpoint::InputClaim::Kind::unsaid) continue;
+      experts[e][static_cast<std::size_t>(projection)].input_due = "";
+    }
+  }
 }
 
 /// What is wrong with a layer's experts as a whole, missing or too many ones, said once a cause.
@@ -27,7 +44,11 @@ std::vector<report::Finding> miscounted(const checkpoint::Layer& layer, std::int
   std::vector<report::Finding> made;
   for (const checkpoint::Flaw& flaw : layer.flaws()) {
     if (flaw.projection) continue;
-    const auto same = [&](const report::Finding& one) { return one.cause == flaw.reason.cause(); };
+    // Experts are counted; what is said of all of them is each its own.
+    const bool all = flaw.expert == checkpoint::all_experts;
+    const auto same = [&](const report::Finding& one) {
+      return !all && !one.experts.empty() && one.cause == flaw.reason.cause();
+    };
     auto found = std::find_if(made.begin(), made.end(), same);
     if (found == made.end()) {
       found = made.emplace(made.end());
@@ -42,7 +63,8 @@ std::vector<report::Finding> miscounted(const checkpoint::Layer& layer, std::int
   return made;
 }
 
-report::Finding uncut_finding(const Reason& reason, std::int64_t layer) {
+// A finding of the layer as a whole.
+report::Finding whole_finding(const Reason& reason, std::int64_t layer) {
   report::Finding made;
   made.cause = reason.cause();
   made.side = report::Side::checkpoint;
@@ -67,6 +89,7 @@ LayerAudit::LayerAudit(std::int64_t number, const checkpoint::Layer& layer)
   for (std::int64_t e = 0; e < layer_.experts(); ++e) {
     experts_.push_back(layer_.holds(e) ? scales_of(layer_, e) : verify::AuditedExpert());
   }
+  add_due(layer_, experts_);
 }
 
 Result<std::vector<AuditFact>> LayerAudit::facts(int rank, int size) const {
@@ -99,13 +122,9 @@ void LayerAudit::judge_scales(std::vector<AuditFact>& facts) const {
     }
     facts.push_back({number_, flaw.reason.cause(), tensor, flaw.expert, 0, flaw.reason.text()});
   }
-  const bool inputs_due = std::any_of(experts_.begin(), experts_.end(), [](const auto& expert) {
-    return std::any_of(expert.begin(), expert.end(),
-                       [](const verify::AuditedScales& one) { return one.input.has_value(); });
-  });
   std::vector<AuditFact> found;
   for (std::int64_t e = 0; e < layer_.experts(); ++e) {
-    if (layer_.holds(e)) verify::audit_scales(number_, e, experts_[e], inputs_due, found);
+    if (layer_.holds(e)) verify::audit_scales(number_, e, experts_[e], found);
   }
   verify::audit_together(number_, experts_, found);
   // A scale that does not fit has no value to be missed.
@@ -125,11 +144,15 @@ report::Report LayerAudit::said(const std::vector<AuditFact>& all, std::int64_t 
   report::Report made;
   made.findings = miscounted(layer_, number_);
   if (const Reason reason = uncut(tp)) {
-    made.findings.push_back(uncut_finding(reason, number_));
-    for (std::int64_t e = 0; e < layer_.experts(); ++e) wrong.insert(e);
+    made.findings.push_back(whole_finding(reason, number_));
   }
   for (const report::Finding& one : made.findings) {
     wrong.insert(one.experts.begin(), one.experts.end());
+    for (std::int64_t e = 0; one.experts.empty() && e < layer_.experts(); ++e) wrong.insert(e);
+  }
+  for (const Reason& doubt : layer_.doubts()) {
+    made.findings.push_back(whole_finding(doubt, number_));
+    made.findings.back().severity = report::Severity::warning;
   }
   for (report::Finding& one : verify::audit_findings(all, {{number_, layer_.experts()}})) {
     made.findings.push_back(std::move(one));
@@ -142,8 +165,9 @@ report::Report LayerAudit::said(const std::vector<AuditFact>& all, std::int64_t 
 // many experts there should be is open where some are missing or too many.
 Reason LayerAudit::uncut(std::int64_t tp) const {
   const bool counted =
-      std::all_of(layer_.flaws().begin(), layer_.flaws().end(),
-                  [](const checkpoint::Flaw& flaw) { return flaw.projection.has_value(); });
+      std::all_of(layer_.flaws().begin(), layer_.flaws().end(), [](const checkpoint::Flaw& flaw) {
+        return flaw.projection || flaw.expert == checkpoint::all_experts;
+      });
   if (layer_.experts() == 0 || (tp == 0 && !counted)) return {};
   return verify::uncut(layer_.experts(), layer_.widths(), tp);
 }

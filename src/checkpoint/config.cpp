@@ -8,8 +8,10 @@
 #include <unordered_map>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/config_claims.h"
+#include "checkpoint/config_fields.h"
+#include "checkpoint/config_sizes.h"
 #include "checkpoint/in_quotes.h"
-#include "checkpoint/json.h"
 
 namespace slicecheck::checkpoint {
 namespace {
@@ -17,84 +19,6 @@ namespace {
 namespace fs = std::filesystem;
 
 constexpr std::int64_t config_bytes_max = std::int64_t{16} << 20;
-constexpr std::size_t patterns_max = 1000;
-constexpr std::int64_t nvfp4_group = 16;
-constexpr std::string_view expression_mark = "re:";
-constexpr std::string_view nvfp4_algorithm = "NVFP4";
-constexpr std::string_view mixed_algorithm = "MIXED_PRECISION";
-
-std::string lower(std::string_view text) {
-  std::string made(text);
-  for (char& c : made) c = c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  return made;
-}
-
-std::string upper(std::string_view text) {
-  std::string made(text);
-  for (char& c : made) c = c >= 'a' && c <= 'z' ? static_cast<char>(c - 'a' + 'A') : c;
-  return made;
-}
-
-// The text under `name`; empty where there is none.
-Result<std::string> text_in(const JsonValue& object, std::string_view name) {
-  const JsonValue* value = object.find(name);
-  if (value == nullptr || value->null()) return std::string();
-  if (value->text() == nullptr) return Reason(fmt::format("{}: is not a string", name));
-  return *value->text();
-}
-
-// What no reader of regular expressions takes: a bracket without its other, an escape of nothing, a
-// repeat of nothing. More than that is left to Pattern, which knows a subset.
-bool broken(std::string_view expression) {
-  std::int64_t open = 0;
-  bool repeatable = false;
-  for (std::size_t at = 0; at < expression.size(); ++at) {
-    const char c = expression[at];
-    if (!repeatable && (c == '*' || c == '+' || c == '?')) return true;
-    repeatable = c != '(' && c != '|';
-    if (c == '\\' && ++at == expression.size()) return true;
-    if (c == ')' && --open < 0) return true;
-    if (c == '(') {
-      ++open;
-      if (expression.substr(at + 1).starts_with('?')) ++at;
-    }
-    if (c != '[') continue;
-    ++at;
-    if (expression.substr(at).starts_with('^')) ++at;
-    // A bracket that closes stands for itself at a class's begin.
-    for (bool first = true; at < expression.size() && (first || expression[at] != ']'); ++at) {
-      if (expression[at] == '\\') ++at;
-      first = false;
-    }
-    if (at >= expression.size()) return true;
-  }
-  return open != 0;
-}
-
-Result<std::vector<std::string>> texts_in(const JsonValue& object, std::string_view name) {
-  std::vector<std::string> made;
-  const JsonValue* value = object.find(name);
-  if (value == nullptr || value->null()) return made;
-  if (value->array() == nullptr) return Reason(fmt::format("{}: is not an array", name));
-  std::size_t patterns = 0;
-  for (const JsonValue& entry : *value->array()) {
-    if (entry.text() == nullptr) {
-      return Reason(fmt::format("{}: entry {} is not a string", name, made.size()));
-    }
-    made.push_back(*entry.text());
-    const std::string_view text = made.back();
-    if (text.starts_with(expression_mark) && broken(text.substr(expression_mark.size()))) {
-      return Reason(
-          fmt::format("{}: {} is not a regular expression", name, in_quotes(made.back())));
-    }
-    if (made.back().find_first_of(":*?[") != std::string::npos) ++patterns;
-  }
-  if (patterns > patterns_max) {
-    return Reason(
-        fmt::format("{}: has {} patterns, expected at most {}", name, patterns, patterns_max));
-  }
-  return made;
-}
 
 // {"quantized_layers": {module: {"quant_algo": "NVFP4"}}}
 Reason take_layers(const JsonValue& object, Quantization& quantization) {
@@ -107,18 +31,13 @@ Reason take_layers(const JsonValue& object, Quantization& quantization) {
       return Reason(
           fmt::format("quantized_layers: {}: {}", in_quotes(layer.name), algorithm.reason.text()));
     }
-    quantization.layers.emplace_back(layer.name, upper(*algorithm));
+    const Result<std::optional<std::int64_t>> group_size = integer_in(layer.value, "group_size");
+    if (group_size.reason) {
+      return Reason(
+          fmt::format("quantized_layers: {}: {}", in_quotes(layer.name), group_size.reason.text()));
+    }
+    quantization.layers.push_back({layer.name, upper(*algorithm), *group_size});
   }
-  return {};
-}
-
-Reason take_group_size(const JsonValue& object, Quantization& quantization) {
-  const JsonValue* value = object.find("group_size");
-  if (value == nullptr || value->null()) return {};
-  if (value->whole() == nullptr || *value->whole() > 1'000'000) {
-    return Reason("group_size: is not a whole number up to 1000000");
-  }
-  quantization.group_size = static_cast<std::int64_t>(*value->whole());
   return {};
 }
 
@@ -138,8 +57,11 @@ Result<Quantization> quantization_of(const JsonValue& object, const std::string&
     if (entries.reason) return entries.reason;
     made.ignored.insert(made.ignored.end(), entries->begin(), entries->end());
   }
+  const Result<std::optional<std::int64_t>> group_size = number_in(object, "group_size");
+  if (group_size.reason) return group_size.reason;
+  made.group_size = *group_size;
   Reason reason = take_layers(object, made);
-  if (!reason) reason = take_group_size(object, made);
+  if (!reason) reason = take_groups(object, made);
   if (reason) return reason;
   return made;
 }
@@ -148,12 +70,11 @@ Reason take_experts(const JsonValue& object, const std::string& file, Config& co
   constexpr std::array<std::string_view, 3> names{"num_experts", "n_routed_experts",
                                                   "num_local_experts"};
   for (const std::string_view name : names) {
-    const JsonValue* value = object.find(name);
-    if (value == nullptr || value->null() || config.experts) continue;
-    if (value->whole() == nullptr || *value->whole() > 1'000'000) {
-      return Reason(fmt::format("{}: is not a whole number up to 1000000", name));
-    }
-    config.experts = static_cast<std::int64_t>(*value->whole());
+    if (config.experts) break;
+    const Result<std::optional<std::int64_t>> value = number_in(object, name);
+    if (value.reason) return value.reason;
+    if (!*value) continue;
+    config.experts = *value;
     config.experts_field = fmt::format("{}: {}", file, name);
   }
   return {};
@@ -173,19 +94,10 @@ Result<std::optional<std::string>> text_beside(const std::string& folder, const 
   return std::optional<std::string>(std::move(*text));
 }
 
-Reason refused(const Quantization& quantization, std::string_view field, std::string_view why) {
-  return Reason(fmt::format("{}: {}: {}", quantization.file, field, why), refused_cause);
-}
-
-bool is_nvfp4(std::string_view algorithm) {
-  return algorithm.find(nvfp4_algorithm) != std::string_view::npos;
-}
-
 Reason other_algorithm(const Quantization& quantization) {
   const std::string& algorithm = quantization.algorithm;
   // A mixed checkpoint says it layer by layer, or not at all: then the tensors tell.
-  const bool mixed = algorithm == mixed_algorithm || algorithm == "MIXED-PRECISION";
-  if (!algorithm.empty() && !mixed && !is_nvfp4(algorithm)) {
+  if (!algorithm.empty() && !is_mixed(algorithm) && !is_nvfp4(algorithm)) {
     return refused(quantization, "quantization",
                    fmt::format("the experts are {}, not NVFP4", in_quotes(algorithm)));
   }
@@ -196,10 +108,6 @@ Reason other_algorithm(const Quantization& quantization) {
     return refused(quantization, "quant_method",
                    fmt::format("the experts are {}, not NVFP4", in_quotes(method)));
   }
-  if (quantization.group_size && *quantization.group_size != nvfp4_group && !mixed) {
-    return refused(quantization, "group_size",
-                   fmt::format("is {}, NVFP4 has {}", *quantization.group_size, nvfp4_group));
-  }
   return {};
 }
 
@@ -208,8 +116,8 @@ class Exceptions {
  public:
   explicit Exceptions(const Quantization& quantization)
       : quantization_(quantization), ignored_(quantization) {
-    for (const auto& [module, algorithm] : quantization.layers) {
-      if (!is_nvfp4(algorithm)) others_.emplace(module, algorithm);
+    for (const QuantizedLayer& layer : quantization.layers) {
+      if (!is_nvfp4(layer.algorithm)) others_.emplace(layer.module, layer.algorithm);
     }
   }
 
@@ -282,6 +190,7 @@ Reason take_config(std::string_view text, const std::string& file, Config& confi
   Result<std::string> type = text_in(*tree, "model_type");
   if (type.reason) return type.reason;
   config.model_type = *type;
+  config.sizes = sizes_of(*tree, file);
   // Multimodal models keep the language model's own config inside.
   const JsonValue* inner = tree->find("text_config");
   for (const JsonValue* object : {&*tree, inner}) {

@@ -14,14 +14,47 @@
 
 namespace slicecheck::checkpoint {
 
+/// An entry of quantized_layers. A block of 0 is none that was said.
+struct QuantizedLayer {
+  std::string module;
+  std::string algorithm;  // quant_algo; upper case
+  std::optional<std::int64_t> group_size;
+};
+
+/// An entry of config_groups: what the modules that it names are made of.
+struct ConfigGroup {
+  std::string name;
+  std::vector<std::string> targets;  // modules, `re:` expressions, or classes; none: all modules
+  std::optional<std::int64_t> num_bits;    // these three of the weights
+  std::string type;                        // lower case
+  std::optional<std::int64_t> group_size;  // of a block
+  bool inputs_scaled = false;  // activations are FP4, by a scale that the checkpoint holds
+};
+
 /// One description of how the weights were quantised, by the file it stands in.
 struct Quantization {
   std::string file;
   std::string method;                // "modelopt", "compressed-tensors", ...; lower case
   std::string algorithm;             // quant_algo or format; upper case
   std::vector<std::string> ignored;  // exclude_modules or ignore
-  std::vector<std::pair<std::string, std::string>> layers;  // quantized_layers: name, quant_algo
+  std::vector<QuantizedLayer> layers;
+  std::vector<ConfigGroup> groups;
   std::optional<std::int64_t> group_size;
+};
+
+/// A size that a config gives, and the file and field that say so.
+struct ConfigSize {
+  std::int64_t value = 0;
+  std::string field;
+};
+
+/// The sizes that may be experts' H and I: the fields that say them, and every number of the file,
+/// however deep, whose name may be another one's that says them.
+struct ConfigSizes {
+  std::optional<ConfigSize> hidden;
+  std::optional<ConfigSize> intermediate;
+  std::unordered_set<std::int64_t> hidden_like;
+  std::unordered_set<std::int64_t> intermediate_like;
 };
 
 struct Config {
@@ -30,6 +63,7 @@ struct Config {
   /// The number of routed experts, and the file and field that say so.
   std::optional<std::int64_t> experts;
   std::string experts_field;
+  ConfigSizes sizes;
 };
 
 /// The configs of a folder.
@@ -64,8 +98,7 @@ struct LeftOut {
 
 /// Which of a layer's modules, the first of which holds all the others, an ignore list or a list of
 /// layers leaves out.
-/// Refuses when: that is all of them, or the config knows no NVFP4: another algorithm, another
-/// block than 16.
+/// Refuses when: that is all of them, or the config knows another algorithm than NVFP4.
 Result<std::vector<LeftOut>> left_out(const Config& config,
                                       const std::vector<std::string>& modules);
 

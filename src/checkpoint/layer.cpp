@@ -144,6 +144,10 @@ const ProjectionScales& Layer::scales(std::int64_t e, Projection projection) con
   return places_.experts.at(e)[static_cast<std::size_t>(projection)].scales;
 }
 
+const InputClaim& Layer::input_claim(std::int64_t e, Projection projection) const {
+  return places_.experts.at(e)[static_cast<std::size_t>(projection)].input;
+}
+
 Reason Layer::missing(std::int64_t e, Projection projection, std::string_view which,
                       std::string_view tail) const {
   const std::string& file =

@@ -6,7 +6,7 @@
 #include <string>
 #include <vector>
 
-#include "checkpoint/config.h"
+#include "checkpoint/config_claims.h"
 #include "checkpoint/shards.h"
 #include "experts/payload.h"
 
@@ -33,11 +33,13 @@ struct MatrixPlace {
   layout::Matrix matrix;
 };
 
-/// Where one projection of one expert lies, and its scales. A matrix that is not there has no file.
+/// Where one projection of one expert lies, and its scales, and what the config says of its input
+/// scale. A matrix that is not there has no file.
 struct ProjectionPlace {
   MatrixPlace weight;
   MatrixPlace scale;
   ProjectionScales scales;
+  InputClaim input;
 };
 
 /// By layout::Projection.
@@ -55,7 +57,7 @@ std::string part_name(layout::Projection projection, ProjectionPart part);
 /// What keeps a layer from being whole though the rest of it can be read: an expert that is not
 /// there or one too many, a projection that is not NVFP4 beside others that are, a bias, block
 /// scales that are absent, a scale whose extents are not its weights'; or that the layer as a whole
-/// is of a kind of NVFP4 experts that nothing here reads.
+/// is of a kind of NVFP4 experts that nothing here reads, or is not what the config says of it.
 struct Flaw {
   Reason reason;            // names the file and the field; its cause is the catalogue's
   std::int64_t expert = 0;  // or all_experts
@@ -63,10 +65,11 @@ struct Flaw {
   ProjectionPart part = ProjectionPart::blocks;
 };
 
-/// The experts of a layer in their order, and what is wrong with them.
+/// The experts of a layer in their order, and what is wrong with them; and what may be: doubts.
 struct LayerPlaces {
   std::vector<ExpertPlace> experts;
   std::vector<Flaw> flaws;
+  std::vector<Reason> doubts;
 };
 
 /// Reads experts of one layer; shares the open files. Not for two threads at once.
@@ -84,6 +87,10 @@ class Layer {
   /// What is wrong with it. Whole experts, slices of them and scalars are made of a layer without
   /// flaws alone: else the first flaw's Reason is the answer.
   const std::vector<Flaw>& flaws() const { return places_.flaws; }
+
+  /// What keeps nobody from reading it but may be wrong: another size in the config, which padding
+  /// would explain.
+  const std::vector<Reason>& doubts() const { return places_.doubts; }
 
   /// The first flaw's Reason, and where it is; nothing where there is none.
   Reason flawed() const;
@@ -106,6 +113,9 @@ class Layer {
 
   /// The scales of a projection as the checkpoint has them.
   const ProjectionScales& scales(std::int64_t e, layout::Projection projection) const;
+
+  /// What the config says of an input scale.
+  const InputClaim& input_claim(std::int64_t e, layout::Projection projection) const;
 
   /// The scalars of experts [first, first + count) as the stock holds them: input scales are the
   /// largest over all E experts (and over w1 and w3), one gscale its reciprocal; g1_alphas takes

@@ -248,9 +248,21 @@ LayerPlaces places_of(const Stacked& gate_up, const Stacked& down) {
   return made;
 }
 
-// What the config leaves out of the two tensors, and how many experts it counts.
+// All experts' projections of one of the two tensors.
+LayerModule module_of(const std::string& name, std::span<const Projection> projections,
+                      std::int64_t experts) {
+  LayerModule made{name, {}};
+  for (std::int64_t e = 0; e < experts; ++e) {
+    for (const Projection projection : projections) made.projections.emplace_back(e, projection);
+  }
+  return made;
+}
+
+// What the config leaves out of the two tensors, what it says of them, and how many experts it
+// counts.
 Reason add_config_flaws(const Config& config, const LayerNames& names,
-                        const std::vector<std::string>& modules, LayerPlaces& places) {
+                        const std::vector<std::string>& modules, const layout::Widths& widths,
+                        LayerPlaces& places) {
   const auto experts = std::ssize(places.experts);
   const Result<std::vector<LeftOut>> out = left_out(config, modules);
   if (out.reason) return out.reason;
@@ -262,6 +274,9 @@ Reason add_config_flaws(const Config& config, const LayerNames& names,
   for (std::int64_t e = 0; e < experts; ++e) held.insert(held.end(), e);
   const std::vector<Flaw> flaws = miscounted(config, names, held);
   places.flaws.insert(places.flaws.begin(), flaws.begin(), flaws.end());
+  add_claims(config, names,
+             {module_of(modules[1], of_gate_up, experts), module_of(modules[2], of_down, experts)},
+             widths, places);
   return {};
 }
 
@@ -283,9 +298,10 @@ Result<Layer> fused_layer(Shards& shards, const LayerNames& names, const Config&
   if (!reason) reason = contradicted(config, names, Format::fused);
   if (reason) return reason;
   LayerPlaces places = places_of(*gate_up, *down);
-  reason = add_config_flaws(config, names, modules, places);
+  const layout::Widths widths = widths_of(*gate_up, *down);
+  reason = add_config_flaws(config, names, modules, widths, places);
   if (reason) return reason;
-  return Layer(Format::fused, names.root, widths_of(*gate_up, *down), std::move(places));
+  return Layer(Format::fused, names.root, widths, std::move(places));
 }
 
 }  // namespace slicecheck::checkpoint

@@ -239,22 +239,30 @@ Reason read_places(PlaceReader& reader, const LayerNames& layer, const Names& na
   return reader.other_format();
 }
 
-// The projections that the config leaves out though others of the layer are NVFP4.
-Result<std::vector<Flaw>> left_out_flaws(const Config& config, const LayerNames& layer,
-                                         const Names& names, const std::set<std::int64_t>& held) {
-  std::vector<std::string> modules{layer.root};
-  std::vector<std::pair<std::int64_t, Projection>> places{{}};
+// The modules of the experts held, as far as the layer's extent goes.
+std::vector<LayerModule> modules_of(const LayerNames& layer, const Names& names,
+                                    const std::set<std::int64_t>& held, std::int64_t extent) {
+  std::vector<LayerModule> made;
   for (const std::int64_t e : held) {
+    if (e >= extent) break;
     for (const Projection projection : layout::projections) {
-      modules.push_back(module_of(layer, names, e, static_cast<std::size_t>(projection)));
-      places.emplace_back(e, projection);
+      made.push_back(
+          {module_of(layer, names, e, static_cast<std::size_t>(projection)), {{e, projection}}});
     }
   }
-  const Result<std::vector<LeftOut>> out = left_out(config, modules);
+  return made;
+}
+
+// The projections that the config leaves out though others of the layer are NVFP4.
+Result<std::vector<Flaw>> left_out_flaws(const Config& config, const LayerNames& layer,
+                                         const std::vector<LayerModule>& modules) {
+  std::vector<std::string> asked{layer.root};
+  for (const LayerModule& module : modules) asked.push_back(module.name);
+  const Result<std::vector<LeftOut>> out = left_out(config, asked);
   if (out.reason) return out.reason;
   std::vector<Flaw> made;
   for (const LeftOut& one : *out) {
-    const auto& [e, projection] = places[one.module];
+    const auto& [e, projection] = modules[one.module - 1].projections.front();
     made.push_back({one.reason, e, projection, ProjectionPart::weights});
   }
   return made;
@@ -280,11 +288,14 @@ Result<Layer> per_expert_layer(Shards& shards, const LayerNames& layer, const Co
   reason = uneven(made.experts, widths);
   if (!reason) reason = contradicted(config, layer, names->format);
   if (reason) return reason;
-  const Result<std::vector<Flaw>> out = left_out_flaws(config, layer, *names, held);
+  const std::vector<LayerModule> modules =
+      modules_of(layer, *names, held, std::ssize(made.experts));
+  const Result<std::vector<Flaw>> out = left_out_flaws(config, layer, modules);
   if (out.reason) return out.reason;
   for (const std::vector<Flaw>& flaws : {reader.take(), *out}) {
     made.flaws.insert(made.flaws.end(), flaws.begin(), flaws.end());
   }
+  add_claims(config, layer, modules, widths, made);
   return Layer(names->format, layer.root, widths, std::move(made));
 }
 

@@ -5,6 +5,7 @@
 #include <algorithm>
 
 #include "checkpoint/checkpoint.h"
+#include "checkpoint/config_sizes.h"
 #include "checkpoint/in_quotes.h"
 
 namespace slicecheck::checkpoint {
@@ -86,7 +87,8 @@ Result<Layer> unread(Format format, const LayerNames& names, const Config& confi
   if (Reason contrary = contradicted(config, names, format)) return contrary;
   const Result<std::vector<LeftOut>> out = left_out(config, {names.root});
   if (out.reason) return out.reason;
-  return Layer(format, names.root, {}, {{}, {{reason, all_experts, {}, ProjectionPart::weights}}});
+  return Layer(format, names.root, {},
+               {{}, {{reason, all_experts, {}, ProjectionPart::weights}}, {}});
 }
 
 Result<float> value_at(const Located& tensor, std::int64_t index) {
@@ -106,6 +108,32 @@ Reason contradicted(const Config& config, const LayerNames& names, Format format
                               in_quotes(names.root), name(format)));
   }
   return {};
+}
+
+void add_claims(const Config& config, const LayerNames& names,
+                const std::vector<LayerModule>& modules, const layout::Widths& widths,
+                LayerPlaces& places) {
+  const Claims claims(config);
+  std::vector<Flaw> contrary;
+  std::size_t contrary_modules = 0;
+  for (const LayerModule& module : modules) {
+    const Reason reason = claims.contradiction(module.name);
+    if (reason) ++contrary_modules;
+    const InputClaim input = claims.input(module.name);
+    for (const auto& [e, projection] : module.projections) {
+      places.experts.at(e)[static_cast<std::size_t>(projection)].input = input;
+      if (reason) contrary.push_back({reason, e, projection, ProjectionPart::weights});
+    }
+  }
+  if (contrary_modules == modules.size() && !contrary.empty()) {
+    contrary = {{contrary.front().reason, all_experts, {}, ProjectionPart::weights}};
+  }
+  places.flaws.insert(places.flaws.end(), contrary.begin(), contrary.end());
+  ContrarySizes sizes = contrary_sizes(config.sizes, widths, names.root);
+  for (const Reason& reason : sizes.wrong) {
+    places.flaws.push_back({reason, all_experts, {}, ProjectionPart::weights});
+  }
+  places.doubts = std::move(sizes.padded);
 }
 
 std::vector<Flaw> miscounted(const Config& config, const LayerNames& names,

@@ -61,6 +61,18 @@ Result<Layer> fused_layer(Shards& shards, const LayerNames& names, const Config&
 /// Why the config names another format than the layer's (unusable); or nothing.
 Reason contradicted(const Config& config, const LayerNames& names, Format format);
 
+/// A module of a layer, and the projections that it holds, by expert.
+struct LayerModule {
+  std::string name;
+  std::vector<std::pair<std::int64_t, layout::Projection>> projections;
+};
+
+/// Holds a read layer against what the config says of its modules and sizes: input scales that are
+/// due, and flaws and doubts where it says other than the tensors.
+void add_claims(const Config& config, const LayerNames& names,
+                const std::vector<LayerModule>& modules, const layout::Widths& widths,
+                LayerPlaces& places);
+
 /// The numbers of experts that the config counts, or that lie below the highest one, and that
 /// `held` lacks; and those held beyond the config's count. At most `miscounted_max` of each kind.
 std::vector<Flaw> miscounted(const Config& config, const LayerNames& names,

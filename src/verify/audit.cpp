@@ -134,9 +134,10 @@ void add_derived(const Together& all) {
 }  // namespace
 
 void audit_scales(std::int64_t layer, std::int64_t expert, const AuditedExpert& scales,
-                  bool inputs_due, std::vector<AuditFact>& facts) {
-  const auto judge = [&](const std::optional<float>& value, bool due, const std::string& tensor) {
-    if (!value && due) facts.push_back({layer, "scale-missing", tensor, expert, 0, ""});
+                  std::vector<AuditFact>& facts) {
+  const auto judge = [&](const std::optional<float>& value, const std::optional<std::string>& due,
+                         const std::string& tensor) {
+    if (!value && due) facts.push_back({layer, "scale-missing", tensor, expert, 0, *due});
     if (value && !finite_positive(*value)) {
       facts.push_back({layer, "scale-not-finite-positive", tensor, expert, *value, ""});
     }
@@ -144,8 +145,8 @@ void audit_scales(std::int64_t layer, std::int64_t expert, const AuditedExpert& 
   for (const Projection projection : layout::projections) {
     const AuditedScales& one = scales[static_cast<std::size_t>(projection)];
     const std::string name(layout::name(projection));
-    judge(one.weight, true, name + ".weight_scale_2");
-    judge(one.input, inputs_due, name + ".input_scale");
+    judge(one.weight, "", name + ".weight_scale_2");
+    judge(one.input, one.input_due, name + ".input_scale");
     if (one.weight && finite_positive(*one.weight) && *one.weight > 1) {
       facts.push_back(
           {layer, "reciprocal-scale", name + ".weight_scale_2", expert, *one.weight, ""});

@@ -13,10 +13,12 @@
 namespace slicecheck::verify {
 
 /// The second-level scales of one projection, as multipliers; nothing where the checkpoint has
-/// none.
+/// none. `input_due` is who says that an input scale must be there, maybe no one by name; nothing
+/// where it may be absent.
 struct AuditedScales {
   std::optional<float> weight;
   std::optional<float> input;
+  std::optional<std::string> input_due;
 };
 
 /// By layout::Projection: w1, w3, w2.
@@ -34,9 +36,9 @@ struct AuditFact {
 };
 
 /// Facts of an expert's second-level scales: missing, not finite and positive, gate unlike up, a
-/// weight scale above 1. An input scale may be absent where the whole layer has none.
+/// weight scale above 1.
 void audit_scales(std::int64_t layer, std::int64_t expert, const AuditedExpert& scales,
-                  bool inputs_due, std::vector<AuditFact>& facts);
+                  std::vector<AuditFact>& facts);
 
 /// Facts of a layer's second-level scales together: all of w1 and w3, or of w2, are exactly 1.0; or
 /// what the stock derives of sound ones is no finite positive normal number.

@@ -98,10 +98,10 @@ class Audit(program.ProgramTest):
 
         return self.edited(edit, name)
 
-    def configured(self, edit, name=MODELOPT, file="config.json"):
-        """A copy of a checkpoint whose config `edit` has changed."""
-        folder = self.changed(lambda tensors: None, name)
-        path = folder / file
+    def configured(self, edit, name=MODELOPT, folder=None):
+        """A copy of a checkpoint, or this one, whose config `edit` has changed."""
+        folder = folder or self.changed(lambda tensors: None, name)
+        path = folder / "config.json"
         config = json.loads(path.read_text(encoding="utf-8"))
         edit(config)
         path.chmod(0o644)
@@ -205,6 +205,47 @@ class Audit(program.ProgramTest):
             tensors = [f"w1.{part}", f"w3.{part}"]
             self.assert_findings(folder, [(missing, tensors, [])], layer=2)
 
+    def test_input_scales_all_absent_are_a_finding_where_the_config_quantises_activations(self):
+        tensors = [f"w{p}.input_scale" for p in (1, 2, 3)]
+        for name, suffix, layer, why in (
+            (MODELOPT, ".input_scale", 1, "quant_algo: NVFP4 quantises activations"),
+            ("tiny-compressed-tensors", ".input_global_scale", 1, "config_groups: 'group_0'"),
+            ("tiny-fused", "_input_scale", 2, "quant_algo: NVFP4 quantises activations"),
+        ):
+            folder = self.without(suffix, name=name)
+            texts = self.assert_findings(folder, [("scale-missing", tensors, [])], layer)
+            self.assertIn("of all experts", texts[0])
+            self.assertIn(f"config.json: {why}", texts[0])
+        # A reshard cannot do without them either.
+        ended = self.local(3, "reshard", "--checkpoint", str(folder), "--layer", "2", "--quiet")
+        self.assert_ended(ended, 2, "unusable")
+        found = {(f["cause"], f["side"], f["layer"]) for f in ended.report["findings"]}
+        self.assertEqual(found, {("scale-missing", "checkpoint", 2)})
+
+    def test_input_scales_may_be_absent_where_activations_are_not_quantised(self):
+        def weight_only(config):
+            config["quantization_config"]["quant_algo"] = "W4A16_NVFP4"
+
+        def inputs(value):
+            def edit(config):
+                groups = config["quantization_config"]["config_groups"]
+                groups["group_0"]["input_activations"] = value
+
+            return edit
+
+        for name, suffix, edit in (
+            (MODELOPT, ".input_scale", weight_only),
+            (MODELOPT, ".input_scale", lambda config: config.pop("quantization_config")),
+            ("tiny-compressed-tensors", ".input_global_scale", inputs(None)),
+            ("tiny-compressed-tensors", ".input_global_scale", inputs({"dynamic": True})),
+        ):
+            folder = self.configured(edit, folder=self.without(suffix, name=name))
+            if name == MODELOPT:
+                (folder / "hf_quant_config.json").unlink()
+            ended = self.local(2, "audit", str(folder), "--quiet")
+            self.assert_ended(ended, 0, "passed")
+            self.assertEqual(ended.report["findings"], [])
+
     def test_what_is_there_is_judged_beside_what_is_absent(self):
         def edit(tensors):
             tensors.pop(f"{LAYER}.3.up_proj.weight_scale", None)
@@ -271,12 +312,11 @@ class Audit(program.ProgramTest):
     def test_experts_that_the_config_counts_otherwise_are_named(self):
         for count, cause, experts in ((8, "expert-missing", [6, 7]), (5, "expert-duplicated", [5])):
             for name, layer in ((MODELOPT, 1), ("tiny-fused", 2)):
-                folder = self.changed(lambda tensors: None, name)
-                path = folder / "config.json"
-                config = json.loads(path.read_text(encoding="utf-8"))
-                config["num_experts"] = config["num_local_experts"] = count
-                path.chmod(0o644)
-                path.write_text(json.dumps(config), encoding="utf-8")
+
+                def edit(config, count=count):
+                    config["num_experts"] = config["num_local_experts"] = count
+
+                folder = self.configured(edit, name)
                 ended = self.local(1, "audit", str(folder), "--layer", str(layer), "--quiet")
                 self.assertEqual(ended.code, 1, ended.stdout + ended.stderr)
                 found = [(f["cause"], f["experts"]) for f in ended.report["findings"]]
@@ -374,6 +414,55 @@ class Audit(program.ProgramTest):
         self.assert_ended(ended, 0, "passed")
         lines = {c["layer"]: c["status"] for c in ended.report["checks"]}
         self.assertEqual(lines, {1: "skipped", 2: "passed"})
+
+    def test_a_config_that_says_other_numbers_of_the_weights_is_a_finding(self):
+        def weights(field, value):
+            def edit(config):
+                groups = config["quantization_config"]["config_groups"]
+                groups["group_0"]["weights"][field] = value
+
+            return edit
+
+        due = [("shape-unsupported", [], [])]
+        for field, value, why in (
+            ("num_bits", 8, "num_bits: is 8, NVFP4 has 4"),
+            ("type", "int", "type: is 'int', NVFP4 has 'float'"),
+            ("group_size", 32, "group_size: is 32, NVFP4 has 16"),
+        ):
+            folder = self.configured(weights(field, value), "tiny-compressed-tensors")
+            texts = self.assert_findings(folder, due)
+            self.assertIn(f"config.json: config_groups: 'group_0': weights: {why}", texts[0])
+            run = ("reshard", "--checkpoint", str(folder), "--layer", "1", "--quiet")
+            ended = self.local(3, *run)
+            self.assert_ended(ended, 3, "refused")
+            self.assertIn(why, ended.report["findings"][0]["text"])
+
+        def block(config):
+            config["quantization_config"]["group_size"] = 32
+
+        texts = self.assert_findings(self.configured(block, "tiny-fused"), due, layer=2)
+        self.assertIn("config.json: group_size: is 32, NVFP4 has 16", texts[0])
+
+    def test_a_config_that_says_other_sizes_than_the_experts_is_a_finding(self):
+        name = "tiny-compressed-tensors"
+        for field, value, why in (
+            ("hidden_size", 768, "H 640"),
+            ("hidden_size", 320, "H 640"),
+            ("moe_intermediate_size", 512, "I 384"),
+            ("moe_intermediate_size", 192, "I 384"),
+        ):
+            folder = self.configured(lambda config: config.update({field: value}), name)
+            texts = self.assert_findings(folder, [("shape-unsupported", [], [])])
+            self.assertIn(f"config.json: {field}: is {value}, but the experts of ", texts[0])
+            self.assertIn(f" have {why}", texts[0])
+            ended = self.local(3, "reshard", "--checkpoint", str(folder), "--layer", "1", "--quiet")
+            self.assert_ended(ended, 3, "refused")
+        # Padding to a multiple of 128 would explain this one.
+        folder = self.configured(lambda config: config.update(moe_intermediate_size=320), name)
+        self.assert_finding(folder, "shape-unsupported", [], [], code=0)
+        # Of a latent model the experts see another width, which tiny-fused says.
+        folder = self.configured(lambda config: config.update(hidden_size=1280), "tiny-fused")
+        self.assert_ended(self.local(2, "audit", str(folder), "--quiet"), 0, "passed")
 
     def test_what_a_reshard_refuses_names_the_checkpoints_layer(self):
         for make, code, cause, ranks in (
@@ -479,10 +568,16 @@ class Audit(program.ProgramTest):
 
             return edit
 
-        ended = self.local(2, "audit", str(self.edited(narrow(192))), "--quiet")
+        def narrowed(rows):
+            folder = self.edited(narrow(rows))
+            return str(
+                self.configured(lambda c: c.update(moe_intermediate_size=rows), folder=folder)
+            )
+
+        ended = self.local(2, "audit", narrowed(192), "--quiet")
         self.assert_ended(ended, 0, "passed")
         self.assertIn("tp 3 can cut it", ended.report["checks"][0]["text"])
-        ended = self.local(2, "audit", str(self.edited(narrow(64))), "--quiet")
+        ended = self.local(2, "audit", narrowed(64), "--quiet")
         self.assert_ended(ended, 1, "failed")
         causes = {(f["cause"], f["side"]) for f in ended.report["findings"]}
         self.assertEqual(causes, {("shape-unsupported", "checkpoint")})

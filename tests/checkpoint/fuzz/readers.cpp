@@ -8,7 +8,8 @@
 
 #include "base/bytes.h"
 #include "base/must.h"
-#include "checkpoint/config.h"
+#include "checkpoint/config_claims.h"
+#include "checkpoint/config_sizes.h"
 #include "checkpoint/manifest.h"
 #include "checkpoint/safetensors_header.h"
 #include "checkpoint/shards.h"
@@ -64,6 +65,14 @@ void read_config(std::string_view text) {
   const auto left_out = checkpoint::left_out(
       config, {"model.layers.3.mlp.experts", "model.layers.3.mlp.experts.0.up_proj"});
   expect_one_line(left_out.reason);
+  const checkpoint::Claims claims(config);
+  expect_one_line(claims.contradiction("model.layers.3.mlp.experts.0.up_proj"));
+  must(claims.input("model.layers.3.mlp.experts").field.find('\n') == std::string::npos,
+       "a claim of two lines");
+  const checkpoint::ContrarySizes sizes =
+      checkpoint::contrary_sizes(config.sizes, {640, 384}, "model.layers.3.mlp.experts");
+  for (const Reason& reason : sizes.wrong) expect_one_line(reason);
+  for (const Reason& reason : sizes.padded) expect_one_line(reason);
 }
 
 void read_manifest(std::string_view text) {
