@@ -55,6 +55,7 @@ class Catalogue {
       add_misfits();
       add_values();
       add_blocks();
+      add_claims();
     }
     return std::move(made_);
   }
@@ -78,8 +79,15 @@ class Catalogue {
     made_.push_back(std::move(mutant));
   }
 
-  // Every scale of one expert, or in a fused tensor of all; experts that are not there.
+  // Every scale of one expert, or in a fused tensor of all; all input scales; experts that are not
+  // there.
   void add_missing() {
+    add("scale-missing", {"w1.input_scale", "w2.input_scale", "w3.input_scale"}, {},
+        [](WrittenLayer& layer) {
+          for (auto& expert : layer.scales) {
+            for (ProjectionScales& one : expert) one.input.reset();
+          }
+        });
     for (const Part& part : parts) {
       if (format_ == Format::fused) {
         add("scale-missing", {fmt::format("w1.{}", part.name), fmt::format("w3.{}", part.name)}, {},
@@ -188,6 +196,23 @@ class Catalogue {
       add("block-scale-invalid", {"w3.weight_scale"}, {2}, set(2, 3, none));
     }
     add("block-scale-saturated", {"w3.weight_scale"}, {4}, set(4, 100, 0x7E));
+    made_.back().due.severity = report::Severity::warning;
+  }
+
+  // A config that says other numbers of the weights, or other sizes.
+  void add_claims() {
+    using checkpoint::WrittenClaims;
+    const auto say = [this](auto WrittenClaims::*claim, auto value) {
+      add("shape-unsupported", {}, {},
+          [claim, value](WrittenLayer& layer) { layer.claims.*claim = value; });
+    };
+    say(&WrittenClaims::num_bits, 8);
+    say(&WrittenClaims::type, "int");
+    say(&WrittenClaims::group_size, 32);
+    say(&WrittenClaims::hidden, 2 * shape.hidden);
+    say(&WrittenClaims::intermediate, shape.intermediate + 64);
+    // Padding would make as much of it.
+    say(&WrittenClaims::intermediate, shape.intermediate - 64);
     made_.back().due.severity = report::Severity::warning;
   }
 

@@ -1,6 +1,6 @@
-// Mutants of checkpoints: scales and experts that are absent, do not fit or are none, written as
-// files of each format, read back and judged as `audit` judges them; those that a cut meets too, as
-// `reshard` and `verify` do.
+// Mutants of checkpoints: scales and experts that are absent, do not fit or are none, and configs
+// that say other than the tensors, written as files of each format, read back and judged as `audit`
+// judges them; those that a cut meets too, as `reshard` and `verify` do.
 #pragma once
 
 #include <functional>

@@ -150,16 +150,31 @@ Reason write_text(const std::string& path, const std::string& text) {
   return Reason(fmt::format("{}: cannot be written", shown(path)));
 }
 
+// The widths of the experts that are written.
+layout::Widths widths_of(const WrittenLayer& layer) {
+  for (const experts::PlainExpert& expert : layer.experts) {
+    if (expert.widths.hidden != 0) return expert.widths;
+  }
+  return {};
+}
+
 std::string config_text(const WrittenLayer& layer) {
-  const std::string_view quantization =
-      layer.format == Format::compressed_tensors
-          ? R"("quant_method": "compressed-tensors", "format": "nvfp4-pack-quantized",
-"config_groups": {"group_0": {"targets": ["Linear"], "weights": {"num_bits": 4, "type": "float",
-"strategy": "tensor_group", "group_size": 16}}})"
-          : R"("quant_method": "modelopt", "quant_algo": "NVFP4")";
+  const bool compressed = layer.format == Format::compressed_tensors;
+  const std::string_view method =
+      compressed ? R"("quant_method": "compressed-tensors", "format": "nvfp4-pack-quantized")"
+                 : R"("quant_method": "modelopt", "quant_algo": "NVFP4")";
+  const WrittenClaims& claims = layer.claims;
+  const std::string groups = fmt::format(
+      R"("config_groups": {{"group_0": {{"targets": ["Linear"], "weights": {{"num_bits": {},
+"type": "{}", "strategy": "tensor_group", "group_size": {}}}, "input_activations": {{"num_bits": 4,
+"type": "float", "group_size": 16, "dynamic": {}}}}}}})",
+      claims.num_bits, claims.type, claims.group_size, compressed ? R"("local")" : "false");
+  const layout::Widths widths = widths_of(layer);
   return fmt::format(
-      R"({{"num_experts": {}, "quantization_config": {{{}, "ignore": ["lm_head"]}}}})",
-      layer.experts.size(), quantization);
+      R"({{"num_experts": {}, "hidden_size": {}, "moe_intermediate_size": {},
+"quantization_config": {{{}, {}, "ignore": ["lm_head"]}}}})",
+      layer.experts.size(), claims.hidden.value_or(widths.hidden),
+      claims.intermediate.value_or(widths.intermediate), method, groups);
 }
 
 }  // namespace

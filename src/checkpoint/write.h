@@ -7,6 +7,15 @@
 
 namespace slicecheck::checkpoint {
 
+/// What the written config.json says of the experts.
+struct WrittenClaims {
+  std::int64_t num_bits = 4;  // of the weights, as are the next two
+  std::string type = "float";
+  std::int64_t group_size = 16;
+  std::optional<std::int64_t> hidden;  // nothing: what they have
+  std::optional<std::int64_t> intermediate;
+};
+
 /// A layer to be written. `names` is an index of projection_names (per-expert formats); its tensors
 /// are dealt to `shards` files, with an index where there is more than one.
 struct WrittenLayer {
@@ -17,6 +26,7 @@ struct WrittenLayer {
   std::vector<experts::PlainExpert> experts;
   std::vector<std::array<ProjectionScales, 3>>
       scales;  // [E], by layout::Projection, as multipliers
+  WrittenClaims claims;
 };
 
 /// A payload's experts as layer 0 of one file, with the second-level scales that the payload's
