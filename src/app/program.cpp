@@ -205,9 +205,10 @@ std::string command_of(const Options& options) {
   return options.command.empty() ? "reshard" : options.command;
 }
 
-/// What needs no ranks and no report of its own: a text, and a view of reports.
-bool of_rank_0(const Options& options) {
-  return !options.text.empty() || options.command == "report";
+/// What needs no ranks and no report of its own: a text, and a view of reports. A command line that
+/// cannot be read is neither.
+bool of_rank_0(const CommandLine& line) {
+  return !line.options.reason && (!line.options->text.empty() || line.options->command == "report");
 }
 
 int said_alone(const Options& options) {
@@ -231,7 +232,7 @@ int run_rank(group::Group& world, const Place& place, const Asked& asked, const 
     group::refuse_together(world, line.options.reason, "usage");
     group::refuse_together(world, unlike_the_others(world, line.text), "the ranks disagree");
     group::refuse_together(world, uneven(known, world.size()), "usage");
-    if (of_rank_0(known)) return said_by_rank_0(world, known);
+    if (of_rank_0(line)) return said_by_rank_0(world, known);
     const bool launched = world.name() != "local";
     group::refuse_together(world, launched ? group::forgiving() : Reason(), "usage");
     Reason reason = world.rank() == 0 ? report::unwritable(known.report) : Reason();
@@ -347,14 +348,14 @@ int run(int argc, const char* const* argv, const Parts& parts) {
   const std::optional<group::Launch> launch = group::launch();
   const bool launched = launch.has_value();
   // The others of a launch may have been given something else.
-  if (of_rank_0(known) && !(launched && launch->ranks > 1)) return said_alone(known);
+  if (of_rank_0(line) && !(launched && launch->ranks > 1)) return said_alone(known);
   const Transport over = known.transport;
   if (over == Transport::local || (over == Transport::automatic && !launched)) {
     return run_as_threads(line.options.reason ? 1 : local_ranks(known), known, asked);
   }
   const Result<int> code = run_as_processes(known, asked);
   if (!code.reason) return *code;
-  if (of_rank_0(known)) return said_alone(known);
+  if (of_rank_0(line)) return said_alone(known);
   complain(code.reason.text());
   return report::exit_code(report::Verdict::refused);
 }
