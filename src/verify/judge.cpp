@@ -100,14 +100,19 @@ std::optional<WrongTensor> Judge::judged(const Target& target, Bytes got) {
 // else what can be said of the bytes themselves.
 void Judge::explain(WrongTensor& made, const Differing& differing, bool scales_judged) {
   std::optional<Found> found = best_map(made.target, differing);
-  if (found && found->unexplained == 0) return accept(made, *found, differing, scales_judged);
-  const auto [constant, rest] = never_written_split(differing);
+  const bool exact = found && found->unexplained == 0;
+  if (exact && found->missed == 0) return accept(made, *found, differing, scales_judged);
+  // Where all bytes are still there, none was left unwritten.
+  const auto [constant, rest] =
+      made.histogram_kept ? std::pair(Differing{differing.got, differing.due, {}}, differing)
+                          : never_written_split(differing);
   if (!constant.at.empty() && rest.at.empty()) {
     made.causes.add(Cause::never_written);
-    made.value = made.shown == 0 ? differing.got[constant.at.front()] : made.value;
+    made.value = differing.got[constant.at.front()];
     made.explained = made.differing;
     return;
   }
+  if (exact) return accept(made, *found, differing, scales_judged);
   if (!constant.at.empty()) found = best_map(made.target, rest);
   const bool mapped = found && (constant.at.empty() || found->unexplained == 0);
   // A scale shifted by a constant looks like one of another seed: the drift is tried first.
@@ -304,9 +309,14 @@ std::optional<Judge::Found> Judge::tried(const Target& target, const Map& map,
 // The least unexplained; a map of the whole tensor before one of a part of it; the fewest causes.
 std::optional<Judge::Found> Judge::best_map(const Target& target, const Differing& differing) {
   constexpr int builds_max = 48;
-  const auto worth = [](const Found& found) {
-    return std::make_tuple(found.unexplained, found.missed > 0, found.causes.count(),
-                           found.map.gate_ahead > 0, found.missed);
+  // A few bytes more or less are chance where there is other damage.
+  const auto share = [&](const Found& found) {
+    const auto count = static_cast<std::int64_t>(differing.at.size());
+    return found.unexplained * 256 / count + (found.unexplained > 0);
+  };
+  const auto worth = [&](const Found& found) {
+    return std::make_tuple(share(found), found.missed > 0, found.causes.count(),
+                           found.map.gate_ahead > 0, found.missed, found.unexplained);
   };
   std::optional<Found> best;
   int builds = 0;

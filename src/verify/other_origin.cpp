@@ -8,10 +8,9 @@
 namespace slicecheck::verify {
 namespace {
 
-constexpr std::size_t tried_units = 8;
-
 // Offsets of a few whole units that differ, each once: one unit alone would agree with itself.
-std::vector<std::int64_t> unit_offsets(const Differing& differing, std::int64_t unit) {
+std::vector<std::int64_t> unit_offsets(const Differing& differing, std::int64_t unit,
+                                       std::size_t tried_units) {
   std::vector<std::int64_t> made;
   const std::size_t count = differing.at.size();
   for (std::size_t i = 0; i < tried_units; ++i) {
@@ -53,7 +52,7 @@ bool Judge::other_payload(WrongTensor& made, const Differing& differing) {
   if (!reference_.payload()) return false;
   if (layout::is_scale(made.target.kind)) return other_payload_scales(made, differing);
   const Case& layer = reference_.layer();
-  const std::vector<std::int64_t> offsets = unit_offsets(differing, layout::word_bytes);
+  const std::vector<std::int64_t> offsets = unit_offsets(differing, layout::word_bytes, 8);
   for (const Map& map : maps_of(made.target)) {
     std::vector<std::uint64_t> seeds;
     for (const std::int64_t at : offsets) {
@@ -108,7 +107,7 @@ bool Judge::other_payload_scales(WrongTensor& made, const Differing& differing) 
     }
     return false;
   };
-  const std::vector<std::int64_t> offsets = unit_offsets(differing, unit);
+  const std::vector<std::int64_t> offsets = unit_offsets(differing, unit, 32);
   for (const Map& map : maps_of(made.target)) {
     std::vector<std::uint64_t> keys;
     for (const std::int64_t at : offsets) {
@@ -117,11 +116,15 @@ bool Judge::other_payload_scales(WrongTensor& made, const Differing& differing) 
       if (!keys.empty() && keys.back() != keys.front()) break;
     }
     if (keys.size() < 4 || keys.back() != keys.front()) continue;
+    // Where a row of data ends inside a unit, the next row's units lie apart: they tell nothing.
     std::int64_t given = 0;
+    std::int64_t told = 0;
     for (const std::uint32_t at : differing.at) {
-      given += key_at(map, at / unit * unit) == keys.front();
+      const auto key = key_at(map, at / unit * unit);
+      told += key.has_value();
+      given += key == keys.front();
     }
-    if (2 * given < made.differing) continue;
+    if (2 * given < told || 4 * told < made.differing) continue;
     // Of this very payload the map alone would be the cause.
     if (keys.front() == scale_key_rest(payload.seed, payload.kind)) continue;
     const auto seed = seed_of_scale_key(keys.front(), payload);

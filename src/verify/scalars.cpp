@@ -37,6 +37,7 @@ class Scalars {
   }
 
  private:
+  float common(ScalarName name) const;
   void gather();
   void judge_globals(ScalarName name);
   void judge_stock(const RankScalars& rank);
@@ -76,14 +77,30 @@ class Scalars {
   std::vector<WrongScalar> wrong_;
 };
 
+// What most ranks' stocks have as a global scale; of equally many the first rank's.
+float Scalars::common(ScalarName name) const {
+  std::map<std::uint32_t, std::int64_t> ranks;
+  for (const RankScalars& rank : evidence_.scalars) {
+    if (rank.first_expert) ++ranks[std::bit_cast<std::uint32_t>(global(rank, name).front())];
+  }
+  std::int64_t most = 0;
+  float made = 0;
+  for (const RankScalars& rank : evidence_.scalars) {
+    if (!rank.first_expert) continue;
+    const float value = global(rank, name).front();
+    const std::int64_t count = ranks[std::bit_cast<std::uint32_t>(value)];
+    if (count > most) made = value;
+    most = std::max(most, count);
+  }
+  return made;
+}
+
 void Scalars::gather() {
   std::map<std::int64_t, const RankScalars*> ranks;
   for (const RankScalars& one : evidence_.scalars) {
     if (one.first_expert) ranks[one.rank] = &one;
   }
-  if (!ranks.empty()) {
-    globals_ = {ranks.begin()->second->a1_gscale.front(), ranks.begin()->second->a2_gscale.front()};
-  }
+  if (!ranks.empty()) globals_ = {common(ScalarName::a1_gscale), common(ScalarName::a2_gscale)};
   if (subject_.due) {
     globals_ = {subject_.due->values.a1_gscale, subject_.due->values.a2_gscale};
   }

@@ -2,10 +2,12 @@
 statement, with its experts and ranks."""
 
 import json
+import struct
 
 import dumps
 import program
 
+CHECKPOINT = program.ROOT / "golden/checkpoints/tiny-modelopt"
 FOUR = ["w13", "w13_sf", "w2", "w2_sf"]
 SCALARS = ["g1_alphas", "g1_scale_c", "g2_alphas"]
 
@@ -144,6 +146,35 @@ class Naming(program.ProgramTest):
             ("tp", "scale-rows-not-shuffled", ["w13_sf"], [0], [2]),
         ]
         self.assertEqual(sorted(self.findings(folder)), due)
+
+    def test_padded_rows_in_another_order_were_all_written(self):
+        folder = self.folder / "padded"
+        engine = dumps.Engine(CHECKPOINT, 2, tp=2, intermediate=512)
+        engine.write(folder)
+
+        def turn(file):
+            _, shape, data = file.tensors["w13"]
+            rows = dumps.rows_of(data[: shape[1] * shape[2]], shape[2])
+            data[: shape[1] * shape[2]] = b"".join(reversed(rows))
+
+        dumps.change(folder / "tp.rank1.safetensors", turn)
+        due = [("tp", "unexplained", ["w13"], [0], [1])]
+        self.assertEqual(self.findings(folder), due)
+
+    def test_the_first_rank_may_be_the_one_with_another_input_scale(self):
+        folder = self.dump("--payload", "numeric", "--hidden", "128", declared=False)
+
+        def grow(file):
+            data = file.tensors["a2_gscale"][2]
+            (value,) = struct.unpack("<f", data)
+            data[:] = struct.pack("<f", 1.5 * value)
+
+        dumps.change(folder / "stock.rank0.safetensors", grow)
+        ended = self.local(1, "verify", str(folder))
+        self.assert_ended(ended, 3, "refused")
+        (found,) = ended.report["findings"]
+        self.assertEqual(found["cause"], "input-scale-differs-across-ranks")
+        self.assertEqual(found["ranks"], [0])
 
     def test_what_was_not_cut_of_one_tile_row_is_cut_along_no_axis(self):
         """H = 128: the front of the whole w2_sf is slice 0 of it."""
