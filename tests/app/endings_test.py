@@ -45,6 +45,8 @@ ENDS = {
     "corrupt": ({"failed"}, {1}, "transport-corruption"),
     "truncate": ({"failed"}, {1}, "transport-corruption"),
 }
+# Those that only the limit ends; a rank of MPICH's that leaves with 0 is one of them.
+WAITED_FOR = ("return", "loop", "stop") if OPEN_MPI else ("return", "loop", "stop", "exit0")
 # Damage to payload only where payload moves; half of a probe's message may be zeros anyway.
 DAMAGE = {"corrupt": ("reshard", "probe"), "truncate": ("reshard",)}
 
@@ -93,6 +95,12 @@ def limit_seconds():
         start = time.monotonic()
         Run(pathlib.Path(folder), "healthy").mpi(4, "", "--timeout", "60")
         return round(2 + AT_ONCE * (time.monotonic() - start), 1)
+
+
+def limit(kind):
+    """Arguments: no fault that ends by itself comes near its limit, however slow the disk that
+    takes the report."""
+    return () if kind in WAITED_FOR else ("--timeout", "60")
 
 
 def listening(process):
@@ -198,7 +206,7 @@ class Endings(program.ProgramTest):
         ranks, kind, rank, phase = fault
         run = self.run_of(f"f{number}")
         start = time.monotonic()
-        ended = run.mpi(ranks, f"{kind} {rank} {phase} 1")
+        ended = run.mpi(ranks, f"{kind} {rank} {phase} 1", *limit(kind))
         seconds = time.monotonic() - start
         self.assertLess(seconds, limit_seconds() + SLACK)
         if not OPEN_MPI and ended.report is None:
@@ -235,7 +243,8 @@ class Endings(program.ProgramTest):
             for phase in DAMAGE.get(kind, ("start", "reshard", "report")):
                 with self.subTest(kind=kind, phase=phase):
                     run = self.run_of(f"{kind}-{phase}")
-                    self.assert_told(run.local(3, f"{kind} 1 {phase} 1"), ENDS[kind], 1)
+                    ended = run.local(3, f"{kind} 1 {phase} 1", *limit(kind))
+                    self.assert_told(ended, ENDS[kind], 1)
                     self.assertEqual(run.left(), [])
 
     def test_a_rank_that_works_while_the_others_wait_is_no_fault(self):

@@ -6,6 +6,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <algorithm>
 #include <array>
 #include <atomic>
 #include <backward.hpp>
@@ -22,7 +23,6 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr std::size_t frames_max = 32;
-constexpr std::size_t own_frames = 2;  // the handler, and what the kernel returns to from it
 constexpr std::size_t name_chars_max = 80;
 constexpr milliseconds look_up{1};
 
@@ -33,6 +33,7 @@ int asking_signal() { return SIGRTMAX - 3; }
 /// signal now may take it later.
 struct Frames {
   std::array<void*, frames_max> at{};
+  void* kernel = nullptr;  // the last frame that is not the thread's own: where the handler returns
   std::atomic<int> count = -1;
 };
 
@@ -41,6 +42,7 @@ void write_down(int /*signal*/, siginfo_t* info, void* /*context*/) {
   if (info->si_code != SI_QUEUE || info->si_pid != ::getpid()) return;
   const int error = errno;
   auto* frames = static_cast<Frames*>(info->si_value.sival_ptr);
+  frames->kernel = __builtin_return_address(0);
   frames->count = ::backtrace(frames->at.data(), static_cast<int>(frames_max));
   errno = error;
 }
@@ -66,12 +68,14 @@ std::string place(void* address) {
 
 std::string named(const Frames& frames) {
   backward::TraceResolver resolver;
-  const int count = frames.count;
-  resolver.load_addresses(frames.at.data(), count);
+  resolver.load_addresses(frames.at.data(), frames.count);
+  const auto end = frames.at.begin() + frames.count;
+  const auto kernel = std::find(frames.at.begin(), end, frames.kernel);
   std::string made;
-  for (std::size_t i = own_frames; i < static_cast<std::size_t>(count); ++i) {
-    void* address = frames.at.at(i);
-    std::string name = resolver.resolve(backward::Trace(address, i)).object_function;
+  for (auto frame = kernel == end ? frames.at.begin() : kernel + 1; frame < end; ++frame) {
+    void* address = *frame;
+    const auto number = static_cast<std::size_t>(frame - frames.at.begin());
+    std::string name = resolver.resolve(backward::Trace(address, number)).object_function;
     if (name.empty()) name = place(address);
     if (name.size() > name_chars_max) name = name.substr(0, name_chars_max) + "...";
     made += (made.empty() ? "" : " < ") + name;
