@@ -4,6 +4,7 @@
 #include <tuple>
 
 #include "base/must.h"
+#include "verify/other_widths.h"
 
 namespace slicecheck::verify {
 namespace {
@@ -86,6 +87,7 @@ std::optional<WrongTensor> Judge::judged(const Target& target, Bytes got) {
   if (all_padding(layer, target, differing)) {
     made.causes.add(Cause::padding_dirty);
     made.explained = made.differing;
+    if (other_widths(reference_, target, got)) made.alternatives.add(Cause::padding_misplaced);
   } else {
     explain(made, differing, scales_judged);
   }
@@ -101,14 +103,27 @@ std::optional<WrongTensor> Judge::judged(const Target& target, Bytes got) {
 void Judge::explain(WrongTensor& made, const Differing& differing, bool scales_judged) {
   std::optional<Found> found = best_map(made.target, differing);
   const bool exact = found && found->unexplained == 0;
-  if (exact && found->missed == 0) return accept(made, *found, differing, scales_judged);
   // Where all bytes are still there, none was left unwritten.
   const auto [constant, rest] =
       made.histogram_kept ? std::pair(Differing{differing.got, differing.due, {}}, differing)
                           : never_written_split(differing);
-  if (!constant.at.empty() && rest.at.empty()) {
+  const bool unwritten = !constant.at.empty() && rest.at.empty();
+  // Several deviations that end in the same constant bytes are chance.
+  const bool chance = unwritten && found && found->causes.count() > 1;
+  if (exact && found->missed == 0 && !chance) {
+    return accept(made, *found, differing, scales_judged);
+  }
+  const std::optional<layout::Widths> widths = other_widths(reference_, made.target, differing.got);
+  if (unwritten) {
     made.causes.add(Cause::never_written);
+    if (widths) made.alternatives.add(Cause::padding_misplaced);
     made.value = differing.got[constant.at.front()];
+    made.explained = made.differing;
+    return;
+  }
+  if (widths) {
+    made.causes.add(Cause::padding_misplaced);
+    made.data = *widths;
     made.explained = made.differing;
     return;
   }

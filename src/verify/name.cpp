@@ -7,6 +7,7 @@
 
 #include "verify/gate_up.h"
 #include "verify/other_seed.h"
+#include "verify/other_widths.h"
 #include "verify/placement.h"
 #include "verify/places.h"
 #include "verify/scalars.h"
@@ -330,6 +331,7 @@ Judgement judgement(const Subject& subject, const Evidence& evidence) {
   WrongItems items = counted(scalars);
   items.blocks = wrong_blocks(wrong);
   name_seeds(subject, wrong, scalars);
+  drop_scalars_of_other_widths(subject, wrong, scalars);
   std::map<Group, std::vector<const WrongTensor*>> groups;
   for (const WrongTensor& one : wrong) {
     for (const Cause cause : one.causes.list()) {

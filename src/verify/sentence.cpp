@@ -146,6 +146,19 @@ std::string about_axis(const std::vector<const WrongTensor*>& members) {
   return uncut ? "each rank holds the front of what was not cut" : "";
 }
 
+// Both widths are in the number of a scale; one of them may be open in a slice of weights.
+std::string about_widths(const Subject& subject, const std::vector<const WrongTensor*>& members) {
+  const auto known = std::find_if(members.begin(), members.end(), [](const WrongTensor* one) {
+    return one->data.hidden > 0 && layout::is_scale(one->target.kind);
+  });
+  if (known == members.end()) return "";
+  const layout::Widths declared =
+      subject.layer.data.value_or(layout::stock_widths(subject.layer.shape));
+  return fmt::format(
+      "before padding they had hidden {} and intermediate {}, where {} and {} are declared",
+      (*known)->data.hidden, (*known)->data.intermediate, declared.hidden, declared.intermediate);
+}
+
 std::string about_drift(const WrongTensor& front) {
   return fmt::format("each expert is {} bytes further off, {} its place", std::abs(front.shift),
                      front.shift < 0 ? "behind" : "before");
@@ -199,6 +212,8 @@ std::string details(const Subject& subject, Cause cause,
                               : "of a seed that their scales alone do not tell";
     case Cause::wrong_axis_cut:
       return about_axis(members);
+    case Cause::padding_misplaced:
+      return about_widths(subject, members);
     case Cause::never_written:
       return fmt::format("they are 0x{:02x}, in bytes [{}, {}] of expert {}'s {}", front.value,
                          front.first, front.last, front.target.expert,

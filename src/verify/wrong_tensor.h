@@ -95,6 +95,7 @@ struct WrongTensor {
   std::int64_t beside = 0;  // bytes that causes beside the map explain
   std::int64_t shift = 0;   // of a drift, in bytes
   std::int64_t twin = -1;   // of what is unexplained: the one expert with the same due bytes here
+  layout::Widths data;      // before padding, where they are others than is declared
   std::uint64_t seed = 0;   // of another payload; unknown: its scale_key_rest()
   bool seed_known = false;
   bool histogram_kept = false;

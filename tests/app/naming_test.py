@@ -147,6 +147,22 @@ class Naming(program.ProgramTest):
         ]
         self.assertEqual(sorted(self.findings(folder)), due)
 
+    def test_padding_declared_otherwise_than_it_is_is_one_finding(self):
+        for change in (
+            {"intermediate_plain": 240},
+            {"hidden_plain": 240},
+            {"hidden_plain": 192, "intermediate_plain": 96},
+        ):
+            folder = self.dump(
+                *("--payload", "numeric", "--hidden", "256", "--intermediate", "256"), ranks=2
+            )
+            path = folder / "manifest.json"
+            manifest = json.loads(path.read_text(encoding="utf-8"))
+            path.write_text(json.dumps({**manifest, **change}), encoding="utf-8")
+            with self.subTest(change=change):
+                due = [("stock", "padding-misplaced", FOUR, [], [])]
+                self.assertEqual(self.findings(folder), due)
+
     def test_padded_rows_in_another_order_were_all_written(self):
         folder = self.folder / "padded"
         engine = dumps.Engine(CHECKPOINT, 2, tp=2, intermediate=512)
