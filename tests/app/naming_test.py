@@ -177,6 +177,20 @@ class Naming(program.ProgramTest):
         due = [("tp", "unexplained", ["w13"], [0], [1])]
         self.assertEqual(self.findings(folder), due)
 
+    def test_padding_that_a_wrong_slice_brought_along_was_written(self):
+        folder = self.folder / "padded"
+        dumps.Engine(CHECKPOINT, 2, tp=2, intermediate=512).write(folder)
+        other = dumps.Tensors.read(folder / "tp.rank1.safetensors").tensors["w13"][2]
+
+        def take(file):
+            _, shape, data = file.tensors["w13"]
+            data[: shape[1] * shape[2]] = other[: shape[1] * shape[2]]
+            data[1000] ^= 4
+
+        dumps.change(folder / "tp.rank0.safetensors", take)
+        due = [("tp", cause, ["w13"], [0], [0]) for cause in ("bit-corruption", "wrong-slice")]
+        self.assertEqual(sorted(self.findings(folder)), due)
+
     def test_the_first_rank_may_be_the_one_with_another_input_scale(self):
         folder = self.dump("--payload", "numeric", "--hidden", "128", declared=False)
 
