@@ -271,7 +271,6 @@ void Scalars::name_order_of_stock() {
 bool Scalars::local_only(const RankScalars& rank, const std::vector<float>& values,
                          const std::vector<float>& due) const {
   const std::int64_t held = shape_.experts_per_rank();
-  if (shape_.experts < held + 2) return false;  // one value elsewhere is that expert's own flaw
   const auto is = [&](std::int64_t at, std::int64_t expert) {
     return same_bits(values[at], due[expert]);
   };
@@ -282,6 +281,7 @@ bool Scalars::local_only(const RankScalars& rank, const std::vector<float>& valu
     }
     if (tiled) return true;
   }
+  if (shape_.experts < held + 2) return false;  // one value elsewhere is that expert's own flaw
   for (const std::int64_t begin : {rank.rank * held, std::int64_t{0}}) {
     bool local = true;
     std::optional<float> rest;

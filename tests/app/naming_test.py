@@ -115,17 +115,16 @@ class Naming(program.ProgramTest):
             self.assertEqual(self.findings(folder)[0], due)
 
     def test_one_scalar_of_another_expert_is_no_missing_gather(self):
-        for ranks in (2, 3):
-            folder = self.dump("--experts", str(ranks), "--hidden", "128", ranks=ranks)
-            for rank in range(ranks):
+        folder = self.dump("--experts", "3", "--hidden", "128")
+        for rank in range(3):
 
-                def take(file):
-                    data = file.tensors["g2_alphas"][2]
-                    data[:4] = data[-4:]
+            def take(file):
+                data = file.tensors["g2_alphas"][2]
+                data[:4] = data[8:12]
 
-                dumps.change(folder / f"tp.rank{rank}.safetensors", take)
-            due = [("tp", "stale-derived-scalar", ["g2_alphas"], [0], [])]
-            self.assertEqual(self.findings(folder), due)
+            dumps.change(folder / f"tp.rank{rank}.safetensors", take)
+        due = [("tp", "stale-derived-scalar", ["g2_alphas"], [0], [])]
+        self.assertEqual(self.findings(folder), due)
 
     def test_bytes_never_written_into_rows_that_are_not_shuffled_are_two_faults(self):
         folder = self.dump("--payload", "numeric", "--hidden", "128", "--intermediate", "384")
