@@ -299,7 +299,8 @@ class Endings(program.ProgramTest):
     def test_a_signal_ends_the_run_with_a_report(self):
         rounds = ("--repeat", "1000000", "--timeout", "60")
         for name, launch in (("mpi", Run.mpi), ("local", Run.local)):
-            for kind in ("term", "int", "hup"):
+            # A library of MPICH's, UCX, has taken the hangup.
+            for kind in ("term", "int", "hup") if OPEN_MPI else ("term", "int"):
                 with self.subTest(name=name, kind=kind):
                     run = self.run_of(f"{name}-{kind}")
                     ended = launch(run, 3, f"{kind} 1 reshard 1", *rounds)

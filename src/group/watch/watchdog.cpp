@@ -37,18 +37,20 @@ constexpr int error_code = 5;                 // of the contract: no report coul
 constexpr std::int64_t step_bytes = std::int64_t{64} << 20;  // of files: a step of its own
 constexpr int lookouts = 2;  // ranks that ask the others now and then, so that one may be lost
 
-/// Whoever started this process wants it to live on (nohup does): a blocked signal would come
-/// nevertheless.
-bool ignored(int signal) {
+/// Left alone: what this process was started to ignore (nohup does; a blocked signal would come
+/// nevertheless), and a hangup that a transport's library took before main() (UCX does, ignored or
+/// not).
+bool left_alone(int signal) {
   struct sigaction action {};
-  return ::sigaction(signal, nullptr, &action) == 0 && action.sa_handler == SIG_IGN;
+  if (::sigaction(signal, nullptr, &action) != 0) return false;
+  return action.sa_handler == SIG_IGN || (signal == SIGHUP && action.sa_handler != SIG_DFL);
 }
 
 sigset_t watched_signals() {
   sigset_t set;
   sigemptyset(&set);
   for (const int number : {SIGTERM, SIGINT, SIGHUP, SIGCONT}) {
-    if (!ignored(number)) sigaddset(&set, number);
+    if (!left_alone(number)) sigaddset(&set, number);
   }
   return set;
 }
@@ -76,12 +78,12 @@ Watchdog::Watchdog(const WatchLimits& limits, std::vector<const Notes*> notes, W
       acts_(std::move(acts)),
       rank_(limits.rank),
       size_(static_cast<int>(notes_.size())),
+      watched_(watched_signals()),
       early_([this](const std::string& question) { return answer(question); }),
       channel_([this](const std::string& question) { return answer(question); }) {
   prepare_stacks();
-  const sigset_t set = watched_signals();
-  pthread_sigmask(SIG_BLOCK, &set, nullptr);
-  signals_ = ::signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
+  pthread_sigmask(SIG_BLOCK, &watched_, nullptr);
+  signals_ = ::signalfd(-1, &watched_, SFD_NONBLOCK | SFD_CLOEXEC);
   if (limits_.side_channel && !limits_.launch.empty()) {
     size_ = limits_.ranks;
     last_heard_.resize(size_);
@@ -95,8 +97,7 @@ Watchdog::~Watchdog() {
   thread_.request_stop();
   thread_.join();
   ::close(signals_);
-  const sigset_t set = watched_signals();
-  pthread_sigmask(SIG_UNBLOCK, &set, nullptr);
+  pthread_sigmask(SIG_UNBLOCK, &watched_, nullptr);
 }
 
 void Watchdog::meet(Group& world) {

@@ -5,6 +5,7 @@
 #pragma once
 
 #include <atomic>
+#include <csignal>
 #include <functional>
 #include <mutex>
 #include <optional>
@@ -40,8 +41,8 @@ struct WatchActs {
 class Watchdog {
  public:
   /// Watches from here on. `notes` are those of this process's ranks (one but for `local`), and
-  /// outlive this object. Blocks SIGTERM, SIGINT, SIGHUP and SIGCONT, but those that are ignored,
-  /// for the threads begun after it: it takes them itself.
+  /// outlive this object. Blocks SIGTERM, SIGINT, SIGHUP and SIGCONT, but those that are ignored
+  /// and a SIGHUP that a library has taken, for the threads begun after it: it takes them itself.
   Watchdog(const WatchLimits& limits, std::vector<const Notes*> notes, WatchActs acts);
 
   /// Nothing more is watched; signals are as before.
@@ -91,6 +92,7 @@ class Watchdog {
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
   std::atomic<int> rank_;
   std::atomic<int> size_;
+  const sigset_t watched_;
   int signals_ = -1;
   std::atomic<bool> met_ = false;
   bool met_here_ = false;
