@@ -217,10 +217,10 @@ TEST(Sizes, of_known_kinds_of_models_that_fit_say_nothing) {
            R"({"hidden_size":2048,"intermediate_size":768,"num_local_experts":8})",
            // Dense layers' widths, beside experts' of a field that is not known, or not said.
            R"({"hidden_size":2048,"intermediate_size":6144,"num_experts":8})",
-           R"({"hidden_size":2048,"intermediate_size":6144,"num_local_experts":8,)"
-           R"("expert_size_ratio":8})",
-           R"({"hidden_size":2048,"intermediate_size":6144,"num_local_experts":8,)"
-           R"("intermediate_size_of_expert":768})",
+           R"({"hidden_size":2048,"intermediate_size":6144,"num_local_experts":8,
+"expert_size_ratio":8})",
+           R"({"hidden_size":2048,"intermediate_size":6144,"num_local_experts":8,
+"intermediate_size_of_expert":768})",
            R"({"hidden_size":512,"text_config":{"hidden_size":2048,"moe_intermediate_size":768}})",
            R"({"text_config":{"hidden_size":2048},"moe_intermediate_size":768})",
            // Latent experts; lists a layer or a modality; blocks of their own sizes.
@@ -229,8 +229,8 @@ TEST(Sizes, of_known_kinds_of_models_that_fit_say_nothing) {
            R"({"hidden_size":8192,"routed_expert_hidden_size":2048})",
            R"({"hidden_size":2048,"moe_intermediate_size":[1536,512]})",
            R"({"hidden_size":2048,"moe_intermediate_size":512,"moe_ffn_sizes":[512,768]})",
-           R"({"hidden_size":2048,"moe_intermediate_size":512,)"
-           R"("block_configs":[{"moe_intermediate_size":768}]})",
+           R"({"hidden_size":2048,"moe_intermediate_size":512,
+"block_configs":[{"moe_intermediate_size":768}]})",
            R"({"hidden_size":null,"moe_intermediate_size":null})",
            R"({"hidden_size":"x","moe_intermediate_size":-1})",
        }) {
