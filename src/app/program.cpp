@@ -13,6 +13,7 @@
 #include "app/source.h"
 #include "app/verdicts.h"
 #include "app/watch.h"
+#include "base/majority.h"
 #include "base/must.h"
 #include "group/agree.h"
 #include "group/checked_group.h"
@@ -64,12 +65,7 @@ int local_ranks(const Options& options) {
 /// Why this rank's command line is not the one that most ranks have; or nothing. Collective.
 Reason unlike_the_others(group::Group& world, const std::string& mine) {
   const std::vector<std::string> all = group::share_texts(world, mine);
-  const auto votes = [&](const std::string& text) {
-    return std::count(all.begin(), all.end(), text);
-  };
-  const std::string most = *std::max_element(
-      all.begin(), all.end(),
-      [&](const std::string& a, const std::string& b) { return votes(a) < votes(b); });
+  const std::string most = majority(all);
   if (mine == most) return {};
   return Reason(fmt::format("rank {} was given the options \"{}\", the others \"{}\"", world.rank(),
                             mine, most),

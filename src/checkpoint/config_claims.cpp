@@ -20,8 +20,8 @@ constexpr std::string_view nvfp4_type = "float";
 constexpr std::string_view both_algorithm = "NVFP4";
 constexpr std::string_view packed_format = "NVFP4-PACK-QUANTIZED";
 
-Reason other_number(std::string_view name, std::int64_t is, std::int64_t due) {
-  return Reason(fmt::format("{}: is {}, NVFP4 has {}", name, is, due));
+std::string other_number(std::int64_t is, std::int64_t due) {
+  return fmt::format("is {}, NVFP4 has {}", is, due);
 }
 
 Reason take_weights(const JsonValue& object, ConfigGroup& group) {
@@ -115,17 +115,22 @@ class Targets {
 
 // Why weights of this group are not NVFP4's.
 Reason contrary(const Quantization& from, const ConfigGroup& group) {
-  Reason why;
+  const auto is_other = [&](std::string_view field, const std::string& why) {
+    const std::string path =
+        fmt::format("config_groups: {}: weights: {}", in_quotes(group.name), field);
+    return refused(from, path, why);
+  };
   if (group.num_bits && *group.num_bits != nvfp4_bits) {
-    why = other_number("num_bits", *group.num_bits, nvfp4_bits);
-  } else if (!group.type.empty() && group.type != nvfp4_type) {
-    why = Reason(fmt::format("type: is {}, NVFP4 has '{}'", in_quotes(group.type), nvfp4_type));
-  } else if (group.group_size && *group.group_size != nvfp4_block) {
-    why = other_number("group_size", *group.group_size, nvfp4_block);
+    return is_other("num_bits", other_number(*group.num_bits, nvfp4_bits));
   }
-  if (!why) return {};
-  return refused(from, fmt::format("config_groups: {}: weights", in_quotes(group.name)),
-                 why.text());
+  if (!group.type.empty() && group.type != nvfp4_type) {
+    return is_other("type",
+                    fmt::format("is {}, NVFP4 has '{}'", in_quotes(group.type), nvfp4_type));
+  }
+  if (group.group_size && *group.group_size != nvfp4_block) {
+    return is_other("group_size", other_number(*group.group_size, nvfp4_block));
+  }
+  return {};
 }
 
 }  // namespace
@@ -169,14 +174,14 @@ class Claims::Description {
 
   Reason contradiction(const std::string& module) const {
     if (from_.group_size && *from_.group_size != nvfp4_block && !is_mixed(from_.algorithm)) {
-      return refused(from_, "group_size",
-                     fmt::format("is {}, NVFP4 has {}", *from_.group_size, nvfp4_block));
+      return refused(from_, "group_size", other_number(*from_.group_size, nvfp4_block));
     }
     const QuantizedLayer* layer = layer_of(module);
     if (layer != nullptr && is_nvfp4(layer->algorithm) && layer->group_size.value_or(0) != 0 &&
         *layer->group_size != nvfp4_block) {
-      return refused(from_, fmt::format("quantized_layers: {}", in_quotes(layer->module)),
-                     other_number("group_size", *layer->group_size, nvfp4_block).text());
+      return refused(from_,
+                     fmt::format("quantized_layers: {}: group_size", in_quotes(layer->module)),
+                     other_number(*layer->group_size, nvfp4_block));
     }
     Reason first;
     for (const ConfigGroup* group : groups_of(module)) {

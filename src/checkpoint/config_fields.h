@@ -14,6 +14,7 @@ namespace slicecheck::checkpoint {
 /// What a regular expression of a list begins with.
 inline constexpr std::string_view expression_mark = "re:";
 
+/// ASCII letters in one case; others are left as they are.
 std::string lower(std::string_view text);
 std::string upper(std::string_view text);
 

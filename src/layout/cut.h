@@ -19,6 +19,12 @@ struct Cut {
   std::int64_t run_stride = 0;  // from one run to the next, stock side
 
   constexpr std::int64_t slice_bytes() const { return runs * run_bytes; }
+
+  /// Where byte `at` of packed slice `slice` lies in its expert, stock side.
+  constexpr std::int64_t whole_offset(std::int64_t slice, std::int64_t at) const {
+    return at / run_bytes * run_stride + slice * run_bytes + at % run_bytes;
+  }
+
   constexpr bool operator==(const Cut&) const = default;
 };
 
@@ -31,7 +37,8 @@ constexpr Cut cut(Kind kind, const Shape& shape) {
   const std::int64_t bytes = whole.bytes();
   switch (kind) {
     case Kind::w13:
-    case Kind::w13_sf: return {bytes, 1, bytes / shape.tp, bytes};
+    case Kind::w13_sf:
+      return {bytes, 1, bytes / shape.tp, bytes};
     case Kind::w2:
       return {bytes, whole.rows, whole.row_bytes / shape.tp, whole.row_bytes};
     case Kind::w2_sf: {

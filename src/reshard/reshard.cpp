@@ -3,8 +3,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
+#include "base/majority.h"
 #include "group/agree.h"
-#include "reshard/majority.h"
+#include "reshard/shared.h"
 
 namespace slicecheck::reshard {
 namespace {

@@ -5,8 +5,9 @@
 #include <bit>
 #include <cmath>
 
-#include "reshard/majority.h"
+#include "base/majority.h"
 #include "reshard/reshard.h"
+#include "reshard/shared.h"
 
 namespace slicecheck::reshard {
 namespace {

@@ -130,7 +130,7 @@ void Judge::explain(WrongTensor& made, const Differing& differing, bool scales_j
   // What such a map does not give is judged against the map: it may move zeros, too.
   if (found) return accept(made, *found, differing, scales_judged);
   if (!constant.at.empty()) found = best_map(made.target, rest);
-  const bool mapped = found && (constant.at.empty() || found->unexplained == 0);
+  const bool mapped = found && found->unexplained == 0;
   // A scale shifted by a constant looks like one of another seed: the drift is tried first.
   if (!mapped && (drifted(made, differing) || other_payload(made, differing))) return;
   if (!constant.at.empty()) {

@@ -97,8 +97,7 @@ std::int64_t whole_offset(const Case& layer, Kind kind, const Map& map, std::int
     const std::int64_t each = row / layer.shape.tp;
     return offset / each * row + map.slice * each + offset % each;
   }
-  return offset / cut.run_bytes * cut.run_stride + map.slice * cut.run_bytes +
-         offset % cut.run_bytes;
+  return cut.whole_offset(map.slice, offset);
 }
 
 // A stacked row of w13, `rows` a half: the first half is up.

@@ -1,8 +1,10 @@
 #include "verify/scalars.h"
 
 #include <algorithm>
+#include <bit>
 #include <map>
 
+#include "base/majority.h"
 #include "verify/agreed_scalars.h"
 #include "verify/gate_up.h"
 #include "verify/places.h"
@@ -79,20 +81,11 @@ class Scalars {
 
 // What most ranks' stocks have as a global scale; of equally many the first rank's.
 float Scalars::common(ScalarName name) const {
-  std::map<std::uint32_t, std::int64_t> ranks;
+  std::vector<std::uint32_t> bits;
   for (const RankScalars& rank : evidence_.scalars) {
-    if (rank.first_expert) ++ranks[std::bit_cast<std::uint32_t>(global(rank, name).front())];
+    if (rank.first_expert) bits.push_back(std::bit_cast<std::uint32_t>(global(rank, name).front()));
   }
-  std::int64_t most = 0;
-  float made = 0;
-  for (const RankScalars& rank : evidence_.scalars) {
-    if (!rank.first_expert) continue;
-    const float value = global(rank, name).front();
-    const std::int64_t count = ranks[std::bit_cast<std::uint32_t>(value)];
-    if (count > most) made = value;
-    most = std::max(most, count);
-  }
-  return made;
+  return std::bit_cast<float>(majority(bits));
 }
 
 void Scalars::gather() {

@@ -10,14 +10,6 @@ bool is_twin(const WrongTensor& one) {
   return one.target.side == Side::tp && one.twin >= 0 && one.causes.has(Cause::unexplained);
 }
 
-// Where a byte of a rank's slice lies in the stock's tensor.
-std::int64_t offset_in_stock(const layout::Shape& shape, const WrongTensor& one,
-                             std::int64_t offset) {
-  const layout::Cut cut = layout::cut(one.target.kind, shape);
-  return offset / cut.run_bytes * cut.run_stride + one.target.rank * cut.run_bytes +
-         offset % cut.run_bytes;
-}
-
 // The stock's tensor that all ranks' tp tensors speak against.
 WrongTensor of_stock(const layout::Shape& shape, const std::vector<const WrongTensor*>& ranks) {
   const WrongTensor& front = *ranks.front();
@@ -35,8 +27,9 @@ WrongTensor of_stock(const layout::Shape& shape, const std::vector<const WrongTe
     made.differing += one->differing;
   }
   made.explained = made.differing;
-  made.first = offset_in_stock(shape, front, front.first);
-  made.last = offset_in_stock(shape, *ranks.back(), ranks.back()->last);
+  const layout::Cut cut = layout::cut(front.target.kind, shape);
+  made.first = cut.whole_offset(front.target.rank, front.first);
+  made.last = cut.whole_offset(ranks.back()->target.rank, ranks.back()->last);
   std::swap(made.want, made.got);
   made.origin = {};
   return made;

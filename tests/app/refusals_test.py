@@ -66,11 +66,11 @@ class Refusals(program.ProgramTest):
         others = ["reshard", "--seed", "1"]
         # What needs no ranks by itself is awaited by the others all the same.
         for odd, words in (
-            (0, ["reshard", "--seed", "2"]),
+            *((rank, ["reshard", "--seed", "2"]) for rank in range(3)),
             (1, ["reshard", "--help"]),
             (2, ["report", "r.json"]),
         ):
-            with self.subTest(odd=odd):
+            with self.subTest(odd=odd, words=words):
                 ended = self.mpi_apart(*[words if rank == odd else others for rank in range(3)])
                 self.assert_ended(ended, 3, "refused")
                 self.assertEqual(len(ended.own_lines()), 1)

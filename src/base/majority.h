@@ -4,18 +4,7 @@
 #include <algorithm>
 #include <vector>
 
-#include "group/group.h"
-
-namespace slicecheck::reshard {
-
-/// Every rank's value, in rank order. Collective.
-template <typename T>
-std::vector<T> shared(group::Group& group, const T& mine) {
-  std::vector<T> all(group.size());
-  group.share({reinterpret_cast<const std::uint8_t*>(&mine), sizeof mine},
-              {reinterpret_cast<std::uint8_t*>(all.data()), all.size() * sizeof mine});
-  return all;
-}
+namespace slicecheck {
 
 /// The value that most ranks hold; of those held equally often, the lowest rank's.
 template <typename T>
@@ -35,4 +24,4 @@ std::vector<int> minority(const std::vector<T>& values, const T& most) {
   return ranks;
 }
 
-}  // namespace slicecheck::reshard
+}  // namespace slicecheck
