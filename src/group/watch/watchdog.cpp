@@ -144,7 +144,7 @@ void Watchdog::watch(const std::stop_token& stop) {
   while (!stop.stop_requested()) {
     pollfd entry{signals_, POLLIN, 0};
     ::poll(&entry, 1, static_cast<int>(tick.count()));
-    if (told_code_ >= 0) leave(told_code_);
+    if (told_code_ >= 0) cut_off_and_leave(told_code_);
     // A process that was suspended has stood still for no fault of its own.
     if (Clock::now() - ticked > suspended_time) awake_since_ = Clock::now();
     ticked = Clock::now();
@@ -366,10 +366,15 @@ void Watchdog::conclude(Trigger trigger) {
     const Clock::time_point end = Clock::now() + waiting_limit;
     while (told_code_ < 0 && Clock::now() < end) std::this_thread::sleep_for(milliseconds(5));
   }
+  const int own_code = trigger == Trigger::failed ? error_code : hung_code;
+  cut_off_and_leave(told_code_ < 0 ? own_code : told_code_.load());
+}
+
+// The run has ended before its end, and whoever writes its report has done so.
+void Watchdog::cut_off_and_leave(int code) {
   aborts_.call(aborting_limit);
   std::this_thread::sleep_for(settle_time);
-  const int own_code = trigger == Trigger::failed ? error_code : hung_code;
-  leave(told_code_ < 0 ? own_code : told_code_.load());
+  leave(code);
 }
 
 void Watchdog::leave(int code) {

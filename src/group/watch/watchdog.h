@@ -83,6 +83,7 @@ class Watchdog {
   void look_at_files();
   std::chrono::milliseconds since_files() const;
   std::chrono::milliseconds idle() const;
+  [[noreturn]] void cut_off_and_leave(int code);
   [[noreturn]] void leave(int code);
 
   const WatchLimits limits_;
