@@ -199,6 +199,7 @@ Watch::Watch(const Options& options, const std::optional<group::Launch>& launch,
       group::WatchActs{[this] { return journal(); },
                        [this](const group::Ending& ending) { return report(ending); },
                        [this] { remove_all_journals(); }});
+  if (!launch) make_folder();
 }
 
 Watch::~Watch() {
@@ -218,7 +219,22 @@ void Watch::meet(group::Group& world) {
     folder_ = folder;
     first_rank_ = world.rank();
   }
+  make_folder();
   watchdog_->meet(world);
+}
+
+// Before the ranks go on, and never again: a journal that comes late, when another rank has taken
+// all of them away, must not bring the folder back.
+void Watch::make_folder() {
+  const std::lock_guard writing(writing_);
+  std::string folder;
+  {
+    const std::lock_guard lock(mutex_);
+    if (ending_) return;
+    folder = folder_;
+  }
+  std::error_code ignored;
+  std::filesystem::create_directories(folder, ignored);
 }
 
 std::string Watch::file(int rank) const { return fmt::format("{}/rank{}.json", folder_, rank); }
@@ -227,16 +243,12 @@ std::string Watch::file(int rank) const { return fmt::format("{}/rank{}.json", f
 void Watch::keep(int thread, report::Report part) {
   const std::lock_guard writing(writing_);
   std::string path;
-  std::string folder;
   {
     const std::lock_guard lock(mutex_);
     if (ending_) return;
     take(thread, part);
     path = file(first_rank_ + thread);
-    folder = folder_;
   }
-  std::error_code ignored;
-  std::filesystem::create_directories(folder, ignored);
   // A journal that cannot be written is no reason to end a run that goes on.
   if (report::write(part, path, report::Until::handed_over)) return;
 }

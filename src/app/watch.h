@@ -57,6 +57,7 @@ class Watch {
   int report(group::Ending ending) const;
   std::string journal_of(const group::RankState& state) const;
   std::string file(int rank) const;
+  void make_folder();
   void take(int thread, report::Report& part);
   void remove_journals() const;
   void remove_all_journals();

@@ -403,6 +403,26 @@ class Journals(program.ProgramTest):
         self.assertEqual(status["bytes.w2"], "not-run")
         self.assertEqual([entry["rank"] for entry in told.report["ranks"]], [0, 1, 2])
 
+    def test_a_journal_that_comes_late_brings_no_folder_back(self):
+        # The rank that reports takes the folder away, while others may still be writing.
+        rounds = ("--repeat", "1000000", "--timeout", "60", "--deadline", "5")
+        for name, launch in (("mpi", Run.mpi), ("local", Run.local)):
+            run = Run(self.folder, name)
+            with concurrent.futures.ThreadPoolExecutor(1) as pool:
+                ended = pool.submit(launch, run, 2, "none 0 start 1", *rounds)
+                taken = False
+                while not ended.done():
+                    for folder in run.temporary.glob("slicecheck-journals-*"):
+                        if len(list(folder.glob("*.json"))) == 2:
+                            self.assertFalse(taken, name)
+                            folder = folder.rename(run.folder / "taken")
+                            shutil.rmtree(folder)
+                            taken = True
+                    time.sleep(0.005)
+            self.assertTrue(taken, name)
+            self.assert_code(ended.result(), {4})
+            self.assertEqual(run.left(), [])
+
     def test_a_folder_without_journals_is_unusable(self):
         for folder in (self.folder, self.folder / "none"):
             told = merged(folder, self._report())

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <latch>
 #include <random>
 #include <thread>
 
@@ -188,6 +189,43 @@ TEST(SideChannel, strangers_are_neither_heard_nor_waited_for) {
   const std::vector<Heard> heard = asking.ask({1}, "state", limit);
   EXPECT_EQ(heard[0].outcome, Outcome::answered);
   EXPECT_EQ(questions, 1);
+}
+
+TEST(SideChannel, catches_up_with_all_that_came_while_it_was_busy) {
+  constexpr int asked = 20;
+  std::atomic<int> answered = 0;
+  SideChannel asking(echo);
+  SideChannel busy([&](const std::string& question) {
+    std::this_thread::sleep_for(milliseconds(5));
+    ++answered;
+    return echo(question);
+  });
+  const std::vector<std::string> hosts = one_host(2);
+  const std::vector<std::string> places{asking.listen(hosts), busy.listen(hosts)};
+  asking.meet(places);
+  const std::string word = places[1].substr(0, places[1].find(' '));
+  const std::vector<Socket> kept =
+      strangers(places[1], std::vector<std::string>(asked, word + " state\n"));
+  ASSERT_EQ(kept.size(), asked);
+  busy.meet(places);  // as if it woke: all of it waits
+  busy.catch_up(std::chrono::seconds(20));
+  EXPECT_EQ(answered, asked);
+  busy.catch_up(std::chrono::seconds(20));  // nothing waits: not for long
+}
+
+TEST(SideChannel, catches_up_no_longer_than_it_may) {
+  std::latch waited(1);
+  SideChannel busy([&](const std::string& question) {
+    waited.wait();
+    return echo(question);
+  });
+  const std::vector<std::string> places{busy.listen(one_host(1))};
+  const std::string word = places[0].substr(0, places[0].find(' '));
+  const std::vector<Socket> kept = strangers(places[0], {word + " state\n"});
+  ASSERT_EQ(kept.size(), 1U);
+  busy.meet(places);
+  busy.catch_up(milliseconds(20));
+  waited.count_down();
 }
 
 TEST(Notes, tell_phase_call_and_steps) {

@@ -8,6 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <cstddef>
 #include <future>
 #include <random>
 #include <set>
@@ -20,6 +21,7 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds look_up{100};        // how often the server looks whose time is over
+constexpr milliseconds hurried_look_up{1};  // where somebody waits until all is heard
 constexpr milliseconds request_limit{300};  // for one question to arrive whole
 constexpr milliseconds answer_limit{1000};  // for one answer to leave whole
 constexpr std::size_t guests_max = 256;     // beyond it the one that has waited longest must go
@@ -174,37 +176,67 @@ void SideChannel::meet_here(const std::string& launch, int rank, int ranks) {
 
 void SideChannel::begin() {
   if (listeners_.empty()) return;
-  const int woken = ::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-  thread_ = std::jthread([this, woken](const std::stop_token& stop) {
-    const Socket wake(woken);
-    const std::stop_callback stopped(stop, [woken] { ::eventfd_write(woken, 1); });
-    serve(stop, woken);
+  woken_ = Socket(::eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK));
+  thread_ = std::jthread([this](const std::stop_token& stop) {
+    const std::stop_callback stopped(stop, [this] { ::eventfd_write(woken_.get(), 1); });
+    serve(stop);
   });
 }
 
-// Whoever says nothing, too much or never ends keeps nobody else waiting: all are attended at once.
-void SideChannel::serve(const std::stop_token& stop, int woken) {
+void SideChannel::serve(const std::stop_token& stop) {
   std::vector<Guest> guests;
+  int caught_up = 0;
   while (!stop.stop_requested()) {
-    std::vector<pollfd> waiting;
-    for (const Guest& each : guests) {
-      const bool hears = each.answer.empty();
-      waiting.push_back({each.socket.get(), static_cast<short>(hears ? POLLIN : POLLOUT), 0});
-    }
-    for (const Listener& each : listeners_) waiting.push_back({each.socket.get(), POLLIN, 0});
-    waiting.push_back({woken, POLLIN, 0});
-    ::poll(waiting.data(), waiting.size(), static_cast<int>(look_up.count()));
-    for (std::size_t i = 0; i < guests.size(); ++i) {
-      if (waiting[i].revents != 0) attend(guests[i]);
-    }
-    const Clock::time_point now = Clock::now();
-    std::erase_if(guests, [&](const Guest& each) { return each.over || now > each.end; });
-    admit(guests);
+    const int call = calls_;
+    const bool called = call != caught_up;
+    const bool heard = attend_all(guests, called ? hurried_look_up : look_up);
+    if (!called || !heard) continue;
+    caught_up = call;
+    caught_up_with(call);
   }
+}
+
+// Whoever says nothing, too much or never ends keeps nobody else waiting: all are attended at once.
+bool SideChannel::attend_all(std::vector<Guest>& guests, milliseconds limit) const {
+  const auto unheard = [](const Guest& each) { return each.answer.empty(); };
+  std::vector<pollfd> waiting;
+  for (const Guest& each : guests) {
+    waiting.push_back({each.socket.get(), static_cast<short>(unheard(each) ? POLLIN : POLLOUT), 0});
+  }
+  for (const Listener& each : listeners_) waiting.push_back({each.socket.get(), POLLIN, 0});
+  waiting.push_back({woken_.get(), POLLIN, 0});
+  ::poll(waiting.data(), waiting.size(), static_cast<int>(limit.count()));
+  eventfd_t ignored = 0;
+  ::eventfd_read(woken_.get(), &ignored);
+  bool heard = std::all_of(waiting.begin() + std::ssize(guests), waiting.end() - 1,
+                           [](const pollfd& each) { return each.revents == 0; });
+  for (std::size_t i = 0; i < guests.size(); ++i) {
+    if (waiting[i].revents != 0) attend(guests[i]);
+  }
+  const Clock::time_point now = Clock::now();
+  std::erase_if(guests, [&](const Guest& each) { return each.over || now > each.end; });
+  heard = heard && std::none_of(guests.begin(), guests.end(), unheard);
+  admit(guests);
+  return heard;
+}
+
+void SideChannel::caught_up_with(int call) {
+  const std::lock_guard lock(mutex_);
+  calls_caught_up_ = call;
+  caught_up_.notify_all();
+}
+
+void SideChannel::catch_up(milliseconds limit) {
+  if (listeners_.empty()) return;
+  const int call = ++calls_;
+  ::eventfd_write(woken_.get(), 1);
+  std::unique_lock lock(mutex_);
+  caught_up_.wait_for(lock, limit, [&] { return calls_caught_up_ >= call; });
 }
 
 void SideChannel::admit(std::vector<Guest>& guests) const {
   for (const Listener& listener : listeners_) {
+    std::this_thread::sleep_for(milliseconds(15));
     Socket socket = next_guest(listener);
     // Where no descriptor is left, none is held by a stranger for long.
     if (socket.get() < 0 && (errno == EMFILE || errno == ENFILE)) {
@@ -216,7 +248,7 @@ void SideChannel::admit(std::vector<Guest>& guests) const {
   }
 }
 
-void SideChannel::attend(Guest& guest) {
+void SideChannel::attend(Guest& guest) const {
   const int fd = guest.socket.get();
   if (!guest.answer.empty()) {
     const std::size_t rest = guest.answer.size() - guest.told;

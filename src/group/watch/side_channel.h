@@ -6,8 +6,11 @@
 // launch.
 #pragma once
 
+#include <atomic>
 #include <chrono>
+#include <condition_variable>
 #include <functional>
+#include <mutex>
 #include <string>
 #include <thread>
 #include <vector>
@@ -54,6 +57,10 @@ class SideChannel {
   std::vector<Heard> ask(const std::vector<int>& ranks, const std::string& question,
                          std::chrono::milliseconds limit) const;
 
+  /// Waits until all that had been asked of this rank before this call is answered, wherever it
+  /// came in; at most `limit`. A process that was stopped has much of it when it wakes.
+  void catch_up(std::chrono::milliseconds limit);
+
  private:
   struct Guest;
   struct Peer {
@@ -63,11 +70,14 @@ class SideChannel {
   };
 
   void begin();
-  void serve(const std::stop_token& stop, int woken);
-  void attend(Guest& guest);
+  void serve(const std::stop_token& stop);
+  /// One look at all of them. True where nobody new had come, and each that is left is heard.
+  bool attend_all(std::vector<Guest>& guests, std::chrono::milliseconds limit) const;
+  void attend(Guest& guest) const;
   void admit(std::vector<Guest>& guests) const;
   Heard ask_one(const Peer& peer, const std::string& question,
                 std::chrono::milliseconds limit) const;
+  void caught_up_with(int call);
 
   Answer answer_;
   std::vector<std::string> hosts_;
@@ -75,6 +85,11 @@ class SideChannel {
   std::vector<Listener> listeners_;
   std::string question_word_;
   std::string answer_word_;
+  Socket woken_;  // what the thread waits for besides: a stop, or a call of catch_up()
+  std::mutex mutex_;
+  std::condition_variable caught_up_;
+  std::atomic<int> calls_ = 0;  // of catch_up()
+  int calls_caught_up_ = 0;     // guarded by mutex_
   std::jthread thread_;
 };
 

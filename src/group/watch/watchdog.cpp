@@ -11,6 +11,7 @@
 #include <cstdlib>
 #include <fstream>
 #include <sstream>
+#include <utility>
 
 #include "group/agree.h"
 #include "group/watch/stack.h"
@@ -140,14 +141,13 @@ void Watchdog::end(Trigger trigger, int rank, const std::string& words) {
 
 void Watchdog::watch(const std::stop_token& stop) {
   Clock::time_point looked = Clock::now();
-  Clock::time_point ticked = looked;
   while (!stop.stop_requested()) {
     pollfd entry{signals_, POLLIN, 0};
     ::poll(&entry, 1, static_cast<int>(tick.count()));
     if (told_code_ >= 0) cut_off_and_leave(told_code_);
     // A process that was suspended has stood still for no fault of its own.
-    if (Clock::now() - ticked > suspended_time) awake_since_ = Clock::now();
-    ticked = Clock::now();
+    ticked_before_ = std::exchange(ticked_, Clock::now());
+    if (ticked_ - ticked_before_ > suspended_time) awake_since_ = ticked_;
     look_at_files();
     const Trigger trigger = due();
     if (trigger != Trigger::none && reported_code_ >= 0) leave(reported_code_);
@@ -349,9 +349,9 @@ void Watchdog::conclude(Trigger trigger) {
     }
     // Without a side channel nobody can be asked, and two reports would be one too many.
     if (asked.empty()) lowest = rank_ == 0;
-    // What came while this rank was stopped is answered before what it asks itself: the others may
-    // have reported long ago.
-    if (lowest && !asked.empty()) channel().ask({rank_}, "state", limit);
+    // While this rank was stopped, the others may have reported long ago: what they said waits.
+    const auto stopped = std::chrono::duration_cast<milliseconds>(Clock::now() - ticked_before_);
+    if (lowest) channel().catch_up(std::clamp(stopped, limit, waiting_limit));
     if (lowest && told_code_ < 0) {
       // The run's own report may be under way: the watchdog's comes after it, and stands.
       concluding_ = true;

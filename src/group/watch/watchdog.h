@@ -79,7 +79,7 @@ class Watchdog {
   int written_report(const Ending& of) const;
   Ending ending(Trigger trigger, const std::vector<Heard>& heard, const std::vector<int>& asked);
   std::vector<int> others() const;
-  const SideChannel& channel() const { return met_ ? channel_ : early_; }
+  SideChannel& channel() { return met_ ? channel_ : early_; }
   void look_at_files();
   std::chrono::milliseconds since_files() const;
   std::chrono::milliseconds idle() const;
@@ -91,6 +91,8 @@ class Watchdog {
   const WatchActs acts_;
   std::chrono::steady_clock::time_point awake_since_ = std::chrono::steady_clock::now();
   const std::chrono::steady_clock::time_point start_ = std::chrono::steady_clock::now();
+  std::chrono::steady_clock::time_point ticked_ = start_;
+  std::chrono::steady_clock::time_point ticked_before_ = start_;  // long ago after having stopped
   std::atomic<int> rank_;
   std::atomic<int> size_;
   const sigset_t watched_;
