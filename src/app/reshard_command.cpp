@@ -205,11 +205,11 @@ report::Report reshard_command(Context& context) {
   dump.claim();
 
   report::Report mine;
+  mine.run_case = case_of(context, source);
   progress.phase("stock");
   context.keep(mine);
   const experts::StockExperts stock =
       group::agreed(group, stock_of(source, group.rank(), space), "cannot make the stock experts");
-  mine.run_case = case_of(context, source);
   mine.ranks = {rank_entry(context, stock)};
   mine.checks = sound(context, source, stock);
 

@@ -26,7 +26,7 @@ using Ranks = std::vector<report::RankEntry>;
 constexpr std::chrono::milliseconds journal_time{500};  // for a journal that is being written
 constexpr int cases_between_calls = 10;  // a rank tries 8 before the ranks meet again
 constexpr int removals_max = 10;
-constexpr int frames_in_text = 6;        // of a stack; the rank's entry has all
+constexpr int frames_in_text = 6;  // of a stack; the rank's entry has all
 constexpr std::int64_t journal_bytes_max = std::int64_t{64} << 20;
 
 std::string fresh_folder() {
@@ -96,6 +96,9 @@ void add_missing(report::Report& whole, const group::Ending& ending, Heard::Outc
                   gone ? "is gone" : "does not answer: stopped, or cut off", last_word(*first))));
 }
 
+/// True where a rank is in a call: it needs the others.
+bool waits(const RankState& state) { return state.standing && !state.standing->call.empty(); }
+
 /// Where every rank answers: the one that is behind. Whoever is in a call waits for the others, so
 /// one that is in none comes first; of those the one with the fewest steps.
 const RankState& furthest_behind(const group::Ending& ending) {
@@ -144,9 +147,14 @@ void add_findings(report::Report& whole, const group::Ending& ending, const Opti
       ending.trigger == Trigger::deadline
           ? fmt::format("the deadline of {} s is over", options.deadline)
           : fmt::format("no rank has made progress for {} s", options.timeout);
-  whole.findings.push_back(finding("rank-hung", {behind.rank},
-                                   fmt::format("{}; rank {} is the first one behind: {}{}", limit,
-                                               behind.rank, last_word(behind), inside(behind))));
+  // One that waits for ranks of which nothing is known is not to blame.
+  const bool blamed = std::ssize(ending.ranks) == ending.size || !waits(behind);
+  const std::string place = fmt::format(
+      "rank {} {}", behind.rank,
+      blamed ? "is the first one behind" : "waits for others, of which nothing is known");
+  whole.findings.push_back(
+      finding("rank-hung", blamed ? std::vector{behind.rank} : std::vector<int>{},
+              fmt::format("{}; {}: {}{}", limit, place, last_word(behind), inside(behind))));
 }
 
 // Streams may be closed or full, or held by a thread that waits for one: what cannot be said at

@@ -320,9 +320,15 @@ class Endings(program.ProgramTest):
 
     @needs_open_mpi
     def test_without_a_side_channel_rank_0_still_reports(self):
-        ended = self.run_of().mpi(2, "loop 1 reshard 1", "--side-channel", "off")
-        self.assertEqual(ended.code, 4, ended.stderr)
-        self.assertEqual(ended.report["verdict"], "hung")
+        # Which rank it is can be told by the one that reports, of itself alone.
+        for rank, ranks in ((1, []), (0, [0])):
+            run = self.run_of(f"run{rank}")
+            ended = run.mpi(2, f"loop {rank} stock 1", "--side-channel", "off")
+            self.assertEqual(ended.code, 4, ended.stderr)
+            self.assertEqual(ended.report["verdict"], "hung")
+            (finding,) = ended.report["findings"]
+            self.assertEqual((finding["cause"], finding["ranks"]), ("rank-hung", ranks))
+            self.assertEqual(ended.report["case"]["experts"], 4)
 
     @needs_open_mpi
     def test_ranks_listen_on_loopback_and_not_at_all_where_they_do_not_talk(self):

@@ -27,7 +27,8 @@ struct RankState {
 /// A run that ends before its end: why, and what is known of every rank.
 struct Ending {
   Trigger trigger = Trigger::none;
-  std::vector<RankState> ranks;
+  std::vector<RankState> ranks;  // by number; without a side channel this process's alone
+  int size = 0;                  // ranks of the run
 };
 
 /// True where the ranks stand still, and nobody kills them.

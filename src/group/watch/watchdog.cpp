@@ -280,6 +280,7 @@ Ending Watchdog::ending(Trigger trigger, const std::vector<Heard>& heard,
                         const std::vector<int>& asked) {
   Ending made;
   made.trigger = trigger;
+  made.size = std::max<int>(size_, limits_.ranks);
   for (std::size_t i = 0; i < asked.size(); ++i) made.ranks.push_back(read(asked[i], heard[i]));
   RankState mine = read(rank_, {Heard::Outcome::answered, state()});
   made.ranks.push_back(mine);
