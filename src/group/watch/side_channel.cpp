@@ -236,7 +236,6 @@ void SideChannel::catch_up(milliseconds limit) {
 
 void SideChannel::admit(std::vector<Guest>& guests) const {
   for (const Listener& listener : listeners_) {
-    std::this_thread::sleep_for(milliseconds(15));
     Socket socket = next_guest(listener);
     // Where no descriptor is left, none is held by a stranger for long.
     if (socket.get() < 0 && (errno == EMFILE || errno == ENFILE)) {
