@@ -8,9 +8,7 @@
 #include <algorithm>
 #include <array>
 #include <climits>
-#include <cstdlib>
 #include <filesystem>
-#include <random>
 
 #include "app/verdicts.h"
 #include "checkpoint/file.h"
@@ -23,18 +21,8 @@ using group::RankState;
 using group::Trigger;
 using Ranks = std::vector<report::RankEntry>;
 
-constexpr std::chrono::milliseconds journal_time{500};  // for a journal that is being written
 constexpr int cases_between_calls = 10;  // a rank tries 8 before the ranks meet again
-constexpr int removals_max = 10;
-constexpr int frames_in_text = 6;  // of a stack; the rank's entry has all
-constexpr std::int64_t journal_bytes_max = std::int64_t{64} << 20;
-
-std::string fresh_folder() {
-  const char* temporary = std::getenv("TMPDIR");
-  std::random_device device;
-  return fmt::format("{}/slicecheck-journals-{:08x}{:08x}",
-                     temporary == nullptr ? "/tmp" : temporary, device(), device());
-}
+constexpr int frames_in_text = 6;        // of a stack; the rank's entry has all
 
 void add_not_run(report::Report& whole, const std::vector<std::string>& checks) {
   for (const std::string& id : checks) {
@@ -111,6 +99,36 @@ const RankState& furthest_behind(const group::Ending& ending) {
                            });
 }
 
+/// Where no rank makes progress, the ranks that stand still in no call: each has kept the others
+/// waiting for so long. Else the one that is behind, unless it waits for ranks of which nothing is
+/// known: then it is not to blame, and nobody is.
+std::vector<int> to_blame(const group::Ending& ending, const RankState& behind,
+                          const Options& options) {
+  std::vector<int> made;
+  const std::chrono::duration<double> limit(options.timeout);
+  for (const RankState& each : ending.ranks) {
+    const bool still = each.standing && each.standing->idle >= limit;
+    if (still && !waits(each)) made.push_back(each.rank);
+  }
+  if (!made.empty() && ending.trigger == Trigger::no_progress) return made;
+  const bool all_known = std::ssize(ending.ranks) == ending.size;
+  return all_known || !waits(behind) ? std::vector{behind.rank} : std::vector<int>{};
+}
+
+void add_behind(report::Report& whole, const group::Ending& ending, const Options& options) {
+  const RankState& behind = furthest_behind(ending);
+  const std::vector<int> ranks = to_blame(ending, behind, options);
+  std::string text = ending.trigger == Trigger::deadline
+                         ? fmt::format("the deadline of {} s is over", options.deadline)
+                         : fmt::format("no rank has made progress for {} s", options.timeout);
+  if (ranks.size() > 1) text += fmt::format("; ranks {} are in no call", fmt::join(ranks, ", "));
+  text += fmt::format(
+      "; rank {} {}: {}{}", behind.rank,
+      ranks.empty() ? "waits for others, of which nothing is known" : "is the first one behind",
+      last_word(behind), inside(behind));
+  whole.findings.push_back(finding("rank-hung", ranks, std::move(text)));
+}
+
 // What journals have found before stands first in the report.
 void add_findings(report::Report& whole, const group::Ending& ending, const Options& options) {
   const std::size_t before = whole.findings.size();
@@ -142,19 +160,7 @@ void add_findings(report::Report& whole, const group::Ending& ending, const Opti
   const bool said = std::any_of(whole.findings.begin(), whole.findings.end(),
                                 [](const auto& each) { return each.cause == "rank-hung"; });
   if (said) return;
-  const RankState& behind = furthest_behind(ending);
-  const std::string limit =
-      ending.trigger == Trigger::deadline
-          ? fmt::format("the deadline of {} s is over", options.deadline)
-          : fmt::format("no rank has made progress for {} s", options.timeout);
-  // One that waits for ranks of which nothing is known is not to blame.
-  const bool blamed = std::ssize(ending.ranks) == ending.size || !waits(behind);
-  const std::string place = fmt::format(
-      "rank {} {}", behind.rank,
-      blamed ? "is the first one behind" : "waits for others, of which nothing is known");
-  whole.findings.push_back(
-      finding("rank-hung", blamed ? std::vector{behind.rank} : std::vector<int>{},
-              fmt::format("{}; {}: {}{}", limit, place, last_word(behind), inside(behind))));
+  add_behind(whole, ending, options);
 }
 
 // Streams may be closed or full, or held by a thread that waits for one: what cannot be said at
@@ -186,7 +192,6 @@ Watch::Watch(const Options& options, const std::optional<group::Launch>& launch,
     : options_(options),
       checks_(std::move(checks)),
       first_rank_(launch ? launch->rank : 0),
-      folder_(fresh_folder()),
       parts_(threads) {
   std::vector<const group::Notes*> watched;
   for (int thread = 0; thread < threads; ++thread) {
@@ -206,59 +211,39 @@ Watch::Watch(const Options& options, const std::optional<group::Launch>& launch,
       limits, watched,
       group::WatchActs{[this] { return journal(); },
                        [this](const group::Ending& ending) { return report(ending); },
-                       [this] { remove_all_journals(); }});
-  if (!launch) make_folder();
+                       [this] { journals_.remove_all(); }});
+  if (!launch) journals_.begin();
 }
 
 Watch::~Watch() {
   // Under the watchdog still: the first rank that leaves with a code other than 0 makes the
   // launcher end the others.
-  remove_journals();
+  std::vector<int> ranks;
+  for (int thread = 0; thread < std::ssize(parts_); ++thread) ranks.push_back(first_rank_ + thread);
+  journals_.remove(ranks);
   watchdog_.reset();
 }
 
 void Watch::meet(group::Group& world) {
+  std::string name = journals_.name();
+  world.broadcast({reinterpret_cast<std::uint8_t*>(name.data()), name.size()}, 0);
+  journals_.rename(name);
   {
-    std::string folder = fresh_folder();
-    const std::size_t name = folder.rfind('/') + 1;
-    world.broadcast({reinterpret_cast<std::uint8_t*>(folder.data()) + name, folder.size() - name},
-                    0);
     const std::lock_guard lock(mutex_);
-    folder_ = folder;
     first_rank_ = world.rank();
   }
-  make_folder();
+  journals_.begin();
   watchdog_->meet(world);
 }
 
-// Before the ranks go on, and never again: a journal that comes late, when another rank has taken
-// all of them away, must not bring the folder back.
-void Watch::make_folder() {
-  const std::lock_guard writing(writing_);
-  std::string folder;
-  {
-    const std::lock_guard lock(mutex_);
-    if (ending_) return;
-    folder = folder_;
-  }
-  std::error_code ignored;
-  std::filesystem::create_directories(folder, ignored);
-}
-
-std::string Watch::file(int rank) const { return fmt::format("{}/rank{}.json", folder_, rank); }
-
-// A disk may be slow, and the watchdog does not wait for it: it takes what is in memory.
 void Watch::keep(int thread, report::Report part) {
-  const std::lock_guard writing(writing_);
-  std::string path;
+  int rank = 0;
   {
     const std::lock_guard lock(mutex_);
-    if (ending_) return;
     take(thread, part);
-    path = file(first_rank_ + thread);
+    rank = first_rank_ + thread;
   }
-  // A journal that cannot be written is no reason to end a run that goes on.
-  if (report::write(part, path, report::Until::handed_over)) return;
+  journals_.keep(rank, std::move(part));
 }
 
 void Watch::take(int thread, report::Report& part) {
@@ -269,23 +254,6 @@ void Watch::take(int thread, report::Report& part) {
   part.ranks.front().more.emplace_back("phase", standing.phase);
   part.ranks.front().more.emplace_back("step", standing.sequence);
   parts_[thread] = part;
-}
-
-// Whoever ends early takes along what lost ranks have left here.
-void Watch::remove_all_journals() {
-  std::string folder;
-  {
-    const std::lock_guard lock(mutex_);
-    ending_ = true;
-    folder = folder_;
-  }
-  const std::unique_lock unwritten(writing_, journal_time);
-  // Others may be taking the same files away: one that is gone stops it.
-  std::error_code error;
-  for (int attempt = 0; attempt < removals_max; ++attempt) {
-    std::filesystem::remove_all(folder, error);
-    if (!error) return;
-  }
 }
 
 std::string Watch::journal() const {
@@ -299,7 +267,7 @@ std::string Watch::journal_of(const RankState& state) const {
   const int thread = state.rank - first_rank_;
   if (thread >= 0 && thread < std::ssize(parts_)) return report::json(parts_[thread]);
   // A rank of this host that does not answer has left its journal.
-  const Result<std::string> text = checkpoint::text_of(file(state.rank), journal_bytes_max);
+  const Result<std::string> text = journals_.text_of(state.rank);
   return text.reason ? std::string() : *text;
 }
 
@@ -333,16 +301,6 @@ int Watch::report(group::Ending ending) const {
   say(STDERR_FILENO, lines);
   say(STDOUT_FILENO, fmt::format("verdict: {}\n", report::name(whole.verdict)));
   return report::exit_code(whole.verdict);
-}
-
-void Watch::remove_journals() const {
-  const std::lock_guard lock(mutex_);
-  std::error_code ignored;
-  for (int thread = 0; thread < std::ssize(parts_); ++thread) {
-    std::filesystem::remove(file(first_rank_ + thread), ignored);
-  }
-  // Gone with the last rank of this host: until then it is not empty.
-  std::filesystem::remove(folder_, ignored);
 }
 
 Result<report::Report> from_journals(

@@ -9,6 +9,7 @@
 #include <string>
 #include <vector>
 
+#include "app/journals.h"
 #include "app/options.h"
 #include "group/launch.h"
 #include "group/watch/watchdog.h"
@@ -56,21 +57,15 @@ class Watch {
   std::string journal() const;
   int report(group::Ending ending) const;
   std::string journal_of(const group::RankState& state) const;
-  std::string file(int rank) const;
-  void make_folder();
   void take(int thread, report::Report& part);
-  void remove_journals() const;
-  void remove_all_journals();
 
   const Options options_;
   const std::vector<std::string> checks_;
   int first_rank_ = 0;
   std::vector<std::unique_ptr<group::Notes>> notes_;
   mutable std::mutex mutex_;  // of what follows; never held while anything is waited for
-  std::timed_mutex writing_;  // of the journals' files; taken before mutex_
-  bool ending_ = false;
-  std::string folder_;
   std::vector<report::Report> parts_;
+  Journals journals_;
   std::unique_ptr<group::Watchdog> watchdog_;
 };
 

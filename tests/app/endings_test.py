@@ -429,6 +429,30 @@ class Journals(program.ProgramTest):
             self.assert_code(ended.result(), {4})
             self.assertEqual(run.left(), [])
 
+    def test_a_disk_that_takes_no_journal_is_no_rank_that_hangs(self):
+        # A pipe that is open and full takes nothing more, for longer than the limit.
+        rounds = ("--repeat", "1000000", "--timeout", "3", "--deadline", "12")
+        run = Run(self.folder, "run")
+        with contextlib.ExitStack() as kept, concurrent.futures.ThreadPoolExecutor(1) as pool:
+            ended = pool.submit(run.mpi, 2, "none 0 start 1", *rounds)
+            full = set()
+            while not ended.done():
+                for path in run.temporary.glob("slicecheck-journals-*/rank0.json"):
+                    if path not in full:
+                        pipe = run.folder / f"pipe{len(full)}"
+                        os.mkfifo(pipe)
+                        with contextlib.suppress(OSError):
+                            end = os.open(pipe, os.O_RDWR | os.O_NONBLOCK)
+                            kept.callback(os.close, end)
+                            os.write(end, b"x" * (1 << 16))
+                            pipe.rename(path)
+                            full.add(path)
+                time.sleep(0.01)
+        self.assertTrue(full)
+        self.assert_code(ended.result(), {4})
+        self.assertIn("deadline of 12 s", ended.result().report["findings"][0]["text"])
+        self.assertEqual(run.left(), [])
+
     def test_a_folder_without_journals_is_unusable(self):
         for folder in (self.folder, self.folder / "none"):
             told = merged(folder, self._report())
