@@ -4,6 +4,7 @@
 
 #include <chrono>
 #include <functional>
+#include <memory>
 #include <optional>
 #include <string>
 #include <utility>
@@ -71,8 +72,15 @@ struct Context {
   const properties::Subject& subject;                // what the laws are about
   std::function<void(const report::Report&)> keep;   // what is found so far, for the journal
   std::function<void(const report::Report&)> stuck;  // ends the run: what this rank found last
+  std::function<std::unique_ptr<group::Group>()> devices;  // the tp group over NCCL; collective
 
   int first_rank() const { return group_number * group.size(); }  // of the group, in the world
+
+  /// The same with other options, which outlive it.
+  Context with(const Options& other) const {
+    return {world,   group,   group_number, other, place,  progress,
+            engines, subject, keep,         stuck, devices};
+  }
 };
 
 /// What this rank found. Collective over context.world; refuses by refuse_together() over the group
@@ -81,6 +89,7 @@ using CommandBody = report::Report (*)(Context& context);
 
 report::Report reshard_command(Context& context);
 report::Report audit_command(Context& context);
+report::Report cluster_command(Context& context);
 report::Report mutants_command(Context& context);
 report::Report bench_command(Context& context);
 report::Report verify_command(Context& context);
@@ -90,6 +99,7 @@ report::Report replay_command(Context& context);
 /// The ids of what every run of a command checks, so that what a dead run did not come to can be
 /// said; empty where it depends on what is found.
 std::vector<std::string> checks_of(std::string_view command);
+std::vector<std::string> cluster_checks();
 std::vector<std::string> reshard_checks();
 
 /// How many ranks the case of `replay` needs; 1 where it cannot be read.

@@ -178,6 +178,27 @@ void add_bench(CLI::App& app, Options& options) {
       ->transform(word_of(levels));
 }
 
+void add_cluster(CLI::App& app, Options& options) {
+  CLI::App& command = *app.add_subcommand("cluster", "check a fresh cluster");
+  add_common(command, options);
+  command
+      .add_option("--transport", options.transport,
+                  "local or mpi: host memory; nccl: devices must be there (default: both that are)")
+      ->transform(word_of(transports));
+  add_watch(command, options);
+  command.add_option("--ranks", options.ranks, "ranks of transport local (default 4)")
+      ->transform(whole(1, 64));
+  command.add_flag("--share-gpu", options.share_gpu,
+                   "ranks may share a GPU, over loopback (development)");
+  command
+      .add_option("--level", options.level,
+                  "bytes of a block: smoke 2 MiB, ci 32 MiB, full 256 MiB, soak 512 MiB; of "
+                  "devices 8 times")
+      ->transform(word_of(levels));
+  command.add_option("--checkpoint", options.experts.checkpoint, "audit this one too")
+      ->check(empty);
+}
+
 void add_verify(CLI::App& app, Options& options) {
   CLI::App& command = *app.add_subcommand("verify", "judge dump folders, one a layer");
   add_common(command, options);
@@ -288,7 +309,8 @@ Reason contradiction(const Options& options) {
       options.transport != Transport::local) {
     return Reason("--ranks is for --transport local");
   }
-  if (options.share_gpu && options.transport != Transport::nccl) {
+  const bool both = options.command == "cluster" && options.transport == Transport::automatic;
+  if (options.share_gpu && options.transport != Transport::nccl && !both) {
     return Reason("--share-gpu is for --transport nccl");
   }
   if (options.command == "bench" && !experts.checkpoint.empty()) {
@@ -316,6 +338,7 @@ Result<Options> parsed(int argc, const char* const* argv) {
   add_reshard(app, options);
   add_audit(app, options);
   add_bench(app, options);
+  add_cluster(app, options);
   add_verify(app, options);
   add_properties(app, options);
   add_replay(app, options);

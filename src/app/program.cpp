@@ -30,9 +30,10 @@ struct CommandRow {
   std::vector<std::string> (*checks)() = nullptr;
 };
 
-constexpr std::array<CommandRow, 7> commands{{
+constexpr std::array<CommandRow, 8> commands{{
     {"audit", audit_command},
     {"bench", bench_command},
+    {"cluster", cluster_command, cluster_checks},
     {"mutants", mutants_command},
     {"properties", properties_command},
     {"replay", replay_command},
@@ -142,15 +143,30 @@ report::Report body_of(Context& context) {
   return mine;
 }
 
-/// This rank's tp group over the transport that was asked for. Collective over the world.
-std::unique_ptr<group::Group> parted(group::Group& world, const Place& place,
-                                     const Options& options, int color, const Watched& watched) {
-  if (options.transport != Transport::nccl) return world.split(color);
+/// This rank's tp group over NCCL. Collective over the world.
+std::unique_ptr<group::Group> over_devices(group::Group& world, const Place& place,
+                                           const Options& options, int color,
+                                           const Watched& watched) {
   const std::chrono::milliseconds limit(static_cast<std::int64_t>(1000 * options.timeout));
   std::unique_ptr<group::Group> devices =
       group::nccl_group(world, {place.host_rank, place.host_ranks, color, options.share_gpu, limit,
                                 &watched.watch.aborts()});
   return std::make_unique<group::WatchedGroup>(std::move(devices), watched.notes());
+}
+
+/// The same over the transport that was asked for; a fresh cluster is looked at before its devices
+/// must be a group. Collective over the world.
+std::unique_ptr<group::Group> parted(group::Group& world, const Place& place,
+                                     const Options& options, int color, const Watched& watched) {
+  const bool host = options.transport != Transport::nccl || options.command == "cluster";
+  return host ? world.split(color) : over_devices(world, place, options, color, watched);
+}
+
+/// Why a launch is none to work in: its ranks do not know each other, or may be lost unseen.
+Reason unfit(const group::Group& world) {
+  if (world.name() == "local") return {};
+  Reason alone = group::alone(world.size());
+  return alone ? alone : group::forgiving();
 }
 
 /// What the transport did to the bytes that this rank received, in the layer that the run is about.
@@ -229,8 +245,7 @@ int run_rank(group::Group& world, const Place& place, const Asked& asked, const 
     group::refuse_together(world, unlike_the_others(world, line.text), "the ranks disagree");
     group::refuse_together(world, uneven(known, world.size()), "usage");
     if (of_rank_0(line)) return said_by_rank_0(world, known);
-    const bool launched = world.name() != "local";
-    group::refuse_together(world, launched ? group::forgiving() : Reason(), "usage");
+    group::refuse_together(world, unfit(world), "usage");
     Reason reason = world.rank() == 0 ? report::unwritable(known.report) : Reason();
     if (group::agree(world, reason)) {
       if (reason) complain(reason.text());
@@ -247,9 +262,18 @@ int run_rank(group::Group& world, const Place& place, const Asked& asked, const 
     };
     const int group_number = world.rank() / tp;
     part = parted(world, place, known, group_number, watched);
-    Context context{world, *part,    group_number,        known,
-                    place, progress, asked.parts.engines, asked.parts.subject,
-                    keep,  stuck};
+    const auto devices = [&] { return over_devices(world, place, known, group_number, watched); };
+    Context context{world,
+                    *part,
+                    group_number,
+                    known,
+                    place,
+                    progress,
+                    asked.parts.engines,
+                    asked.parts.subject,
+                    keep,
+                    stuck,
+                    devices};
     mine = body_of(context);
     add_transport(mine, watched.moved, context);
     mine.verdict = report::worst(mine.verdict, report::verdict_of(mine));
@@ -279,7 +303,8 @@ int run_watched(group::Group& world, const Place& place, const Asked& asked,
   if (asked.parts.decorate) disturbed = asked.parts.decorate(noted, watched.notes());
   group::Group& seen = disturbed ? *disturbed : noted;
   // Rates are measured over the bare transport.
-  const bool measured = asked.line.known().command == "bench";
+  const std::string command = asked.line.known().command;
+  const bool measured = command == "bench" || command == "cluster";
   group::CheckedGroup checked(seen, watched.moved);
   watched.watch.keep(watched.thread, {});
   const int code = run_rank(measured ? seen : checked, place, asked, watched);

@@ -89,9 +89,7 @@ report::Report soak(Context& context, CommandBody body) {
   for (; goes_on(context, round); ++round) {
     Options options = context.options;
     options.seed += static_cast<std::uint64_t>(round);
-    Context once{context.world, context.group,    context.group_number, options,
-                 context.place, context.progress, context.engines,      context.subject,
-                 context.keep,  context.stuck};
+    Context once = context.with(options);
     report::Report part = body(once);
     part.verdict = report::worst(part.verdict, report::verdict_of(part));
     const bool passed = part.verdict == report::Verdict::passed;

@@ -72,6 +72,14 @@ std::optional<Launch> launch() {
   return {};
 }
 
+Reason alone(int world_size) {
+  const std::optional<Launch> of = launch();
+  if (!of || of->ranks <= 1 || world_size != 1) return {};
+  return Reason("this process is a world of one, though " + of->by + " has started " +
+                    std::to_string(of->ranks) + " ranks: a launcher of another MPI",
+                "world-of-one");
+}
+
 Reason forgiving() {
   std::string told = set_to_forgive();
   if (told.empty()) told = asked_to_forgive();

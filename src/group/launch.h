@@ -20,6 +20,10 @@ struct Launch {
 /// The launch that this process is a rank of, or nothing.
 std::optional<Launch> launch();
 
+/// Why this process is a world of its own, of `world_size` 1, though a launcher started several:
+/// one of another MPI (cause world-of-one); or nothing.
+Reason alone(int world_size);
+
 /// Why a lost rank would not end this launch, or nothing: the launcher has been told to go on
 /// without it, and returns 0 whatever its ranks return.
 Reason forgiving();

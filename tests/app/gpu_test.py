@@ -174,6 +174,27 @@ class Gpu(program.ProgramTest):
         self.assertEqual(finding["cause"], "version-skew")
         self.assertIn("but rank 2 has 2.18.5", finding["text"])
 
+    def test_a_cluster_tries_the_devices_too(self):
+        share = ("--share-gpu",) if devices() < 2 else ()
+        ended = self.mpi(2, "cluster", "--level", "smoke", *share)
+        self.assert_ended(ended, 0, "passed")
+        status = {check["id"]: check["status"] for check in ended.report["checks"]}
+        for name in ("devices", "devices.exchange", "devices.bytes", "devices.links"):
+            self.assertEqual(status[name], "passed", name)
+        for entry in ended.report["ranks"]:
+            self.assertNotEqual(entry["device"], "")
+            self.assertEqual(entry["gb_per_s_devices"].split()[entry["rank"]], "-")
+
+    def test_a_cluster_of_more_ranks_than_devices_is_refused_and_the_rest_is_told(self):
+        ended = self.mpi(devices() + 1, "cluster", "--level", "smoke")
+        self.assert_ended(ended, 3, "refused")
+        causes = {f["cause"] for f in ended.report["findings"] if f["severity"] == "error"}
+        self.assertEqual(causes, {"duplicate-gpu" if devices() == 1 else "no-device"})
+        status = {check["id"]: check["status"] for check in ended.report["checks"]}
+        self.assertEqual(status["host.bytes"], "passed")
+        self.assertEqual(status["devices"], "failed")
+        self.assertEqual(status["devices.links"], "skipped")
+
     def test_the_bench_keeps_to_one_packed_tensor(self):
         ended = self.nccl(
             2,

@@ -77,6 +77,10 @@ class Hosts(program.ProgramTest):
         )
 
     def reshard(self, fault="", command=""):
+        return self.across(f"reshard --timeout {TIMEOUT}", fault, command)
+
+    def across(self, arguments, fault="", command=""):
+        """A run with one rank a host."""
         report = self._report()
         temporary = self.folder / f"t{self.runs}"
         temporary.mkdir()
@@ -95,7 +99,7 @@ class Hosts(program.ProgramTest):
             "--mca oob_tcp_if_include 10.231.8.0/24 --mca oob_tcp_keepalive_time 2 "
             "--mca oob_tcp_keepalive_intvl 1 --mca oob_tcp_keepalive_probes 3 "
             f"--mca mpi_yield_when_idle 1 --bind-to none -H {hosts} "
-            f"{FAULTY} reshard --timeout {TIMEOUT} --report {report}"
+            f"{FAULTY} {arguments} --report {report}"
         )
         with unittest.mock.patch.dict(os.environ, environment):
             ended = program.launch([str(agent), f"{self.prefix}0", line], report)
@@ -128,6 +132,25 @@ class Hosts(program.ProgramTest):
                 self.assertEqual(ended.code, 4, ended.stderr)
                 finding = ended.report["findings"][0]
                 self.assertEqual((finding["cause"], finding["ranks"]), ("rank-hung", [rank]))
+
+    def test_a_sound_cluster_of_hosts_passes_and_one_with_a_slow_link_is_told_from_it(self):
+        smoke = "cluster --level smoke"
+        ended = self.across(smoke)
+        self.assert_ended(ended, 0, "passed")
+        told = {check["id"]: check["text"] for check in ended.report["checks"]}
+        self.assertIn("3 ranks on 3 hosts", told["launch.hosts"])
+        slow = "tc qdisc add dev eth0 root tbf rate 80mbit burst 64k latency 400ms"
+        made = subprocess.run(
+            ["ip", "netns", "exec", f"{self.prefix}3", *slow.split()],
+            capture_output=True,
+            check=False,
+        )
+        if made.returncode != 0:
+            self.skipTest(f"no link can be slowed down here: {made.stderr}")
+        ended = self.across(smoke)
+        self.assert_ended(ended, 1, "failed")
+        (finding,) = [f for f in ended.report["findings"] if f["severity"] == "error"]
+        self.assertEqual((finding["cause"], finding["ranks"]), ("slow-link", [2]))
 
 
 def allowed():

@@ -22,6 +22,7 @@ TIME_LIMIT = 60
 COMMANDS = (
     "audit",
     "bench",
+    "cluster",
     "mutants",
     "properties",
     "replay",

@@ -1,0 +1,173 @@
+// Every pair of ranks meets once, what it changes is told with the pair, and a slow link is one
+// that is slow alone too.
+#include "cluster/links.h"
+
+#include <gtest/gtest.h>
+
+#include <chrono>
+#include <set>
+#include <thread>
+
+#include "cluster/rounds.h"
+#include "group/forwarding.h"
+#include "group/local/local_group.h"
+
+namespace slicecheck::cluster {
+namespace {
+
+using group::Group;
+
+TEST(Rounds, bring_every_pair_together_once) {
+  for (int ranks = 1; ranks <= 65; ++ranks) {
+    std::set<std::pair<int, int>> met;
+    for (int round = 0; round < rounds_of(ranks); ++round) {
+      for (int rank = 0; rank < ranks; ++rank) {
+        const int other = partner(rank, ranks, round);
+        ASSERT_EQ(partner(other, ranks, round), rank) << ranks << " ranks, round " << round;
+        EXPECT_TRUE(other <= rank || met.emplace(rank, other).second);
+      }
+    }
+    EXPECT_EQ(std::ssize(met), ranks * (ranks - 1) / 2);
+  }
+}
+
+LinkOptions options_of(int ranks) {
+  LinkOptions made{"host", 5000, 2, 1, {}, false};
+  for (int rank = 0; rank < ranks; ++rank) made.hosts.push_back("host" + std::to_string(rank));
+  return made;
+}
+
+/// What a rank does to what it gets: changes a byte, or takes long.
+struct Spoilt {
+  int rank = -1;
+  std::chrono::milliseconds delay{0};
+  bool changes = false;
+};
+
+class SpoiltGroup final : public group::ForwardingGroup {
+ public:
+  SpoiltGroup(Group& inner, const Spoilt& spoilt, int rank)
+      : ForwardingGroup(inner), spoilt_(spoilt), rank_(rank) {}
+  SpoiltGroup(std::unique_ptr<Group> part, const SpoiltGroup& whole)
+      : ForwardingGroup(*part),
+        spoilt_(whole.spoilt_),
+        rank_(whole.rank_),
+        owned_(std::move(part)) {}
+  void all_to_all(std::uint8_t* received, const std::uint8_t* sent,
+                  std::int64_t block_bytes) override {
+    inner().all_to_all(received, sent, block_bytes);
+    spoil(received, block_bytes);
+  }
+  void all_to_others(std::uint8_t* received, std::uint8_t* sent,
+                     std::int64_t block_bytes) override {
+    inner().all_to_others(received, sent, block_bytes);
+    spoil(received, block_bytes);
+  }
+  std::unique_ptr<Group> split(int color) override {
+    return std::make_unique<SpoiltGroup>(inner().split(color), *this);
+  }
+
+ private:
+  void spoil(std::uint8_t* received, std::int64_t block_bytes) {
+    if (rank_ != spoilt_.rank) return;
+    std::this_thread::sleep_for(spoilt_.delay);
+    const int from = inner().rank() == 0 ? 1 : 0;
+    if (spoilt_.changes) received[from * block_bytes + block_bytes / 2] ^= 1;
+  }
+
+  Spoilt spoilt_;
+  int rank_;
+  std::unique_ptr<Group> owned_;
+};
+
+/// What rank 0 of `ranks` threads says of the links.
+std::vector<Said> tried(const LinkOptions& options, const Spoilt& spoilt = {}) {
+  std::vector<Said> made;
+  group::run_local({.ranks = static_cast<int>(options.hosts.size())}, [&](Group& world) {
+    SpoiltGroup group(world, spoilt, world.rank());
+    const std::vector<Link> pairs = exchange(group, options);
+    const std::vector<Link> all = links(group, options);
+    if (world.rank() != 0) return;
+    made = of_links(all, options);
+    made.push_back(of_exchange(pairs, options));
+  });
+  return made;
+}
+
+TEST(Links, of_a_sound_group_are_right_at_any_number_of_ranks) {
+  for (const int ranks : {1, 2, 3, 4, 7}) {
+    const LinkOptions options = options_of(ranks);
+    const std::vector<Said> said = tried(options);
+    ASSERT_EQ(said.size(), 3U);
+    const std::int64_t pairs = ranks * (ranks - 1) / 2;
+    EXPECT_EQ(said[0].compared, pairs * 2 * 5000 * 2);
+    EXPECT_EQ(said[1].compared, pairs);
+    for (const std::size_t of_bytes : {0, 2}) {
+      EXPECT_EQ(said[of_bytes].differing, 0);
+      EXPECT_TRUE(said[of_bytes].faults.empty());
+      EXPECT_EQ(said[of_bytes].skipped.empty(), ranks > 1);
+    }
+  }
+}
+
+TEST(Links, that_change_bytes_are_named_by_the_rank_that_they_share) {
+  const std::vector<Said> said = tried(options_of(5), {2, {}, true});
+  ASSERT_EQ(said[0].faults.size(), 1U);
+  EXPECT_EQ(said[0].faults[0].cause, "transport-corruption");
+  EXPECT_EQ(said[0].faults[0].ranks, std::vector{2});
+  EXPECT_EQ(said[0].differing, 4 * 2);  // a byte of each of two blocks from each other rank
+  EXPECT_EQ(said[0].faults[0].text,
+            "2 of 20000 bytes changed between rank 0 and rank 2, the first at byte 2500, "
+            "and 3 more pairs");
+  ASSERT_EQ(said[2].faults.size(), 1U);
+  EXPECT_EQ(said[2].faults[0].ranks, (std::vector{0, 2}));
+  EXPECT_EQ(said[2].differing, 3);
+}
+
+TEST(Links, of_a_rank_that_is_slow_alone_too_are_named_by_it) {
+  const std::vector<Said> said = tried(options_of(4), {3, std::chrono::milliseconds(50), false});
+  EXPECT_TRUE(said[0].faults.empty());
+  ASSERT_EQ(said[1].faults.size(), 1U);
+  EXPECT_EQ(said[1].faults[0].cause, "slow-link");
+  EXPECT_EQ(said[1].faults[0].ranks, std::vector{3});
+  EXPECT_EQ(said[1].differing, 3);
+}
+
+TEST(Links, within_a_host_are_held_against_each_other_where_that_is_asked) {
+  LinkOptions options = options_of(4);
+  options.hosts.assign(4, "one");
+  const Spoilt slow{3, std::chrono::milliseconds(50), false};
+  EXPECT_TRUE(tried(options, slow)[1].faults.empty());
+  options.within_hosts = true;
+  EXPECT_EQ(tried(options, slow)[1].faults.size(), 1U);
+}
+
+TEST(Links, that_were_slow_once_and_not_alone_are_not_named) {
+  const LinkOptions options = options_of(3);
+  std::vector<Link> links{{0, 1, 0, -1, 0.01, 0.01}, {0, 2, 0, -1, 0.5, 0.02}, {1, 2, 0, -1, 0.01}};
+  EXPECT_TRUE(of_links(links, options)[1].faults.empty());
+  links[1].alone_seconds = 0.041;
+  const Said said = of_links(links, options)[1];
+  ASSERT_EQ(said.faults.size(), 1U);
+  EXPECT_EQ(said.faults[0].ranks, (std::vector{0, 2}));
+}
+
+TEST(Links, of_two_hosts_are_no_measure_for_those_within_one) {
+  LinkOptions options = options_of(3);
+  options.hosts = {"one", "one", "two"};
+  options.within_hosts = true;
+  const std::vector<Link> links{
+      {0, 1, 0, -1, 0.001, 0.001}, {0, 2, 0, -1, 0.1, 0.1}, {1, 2, 0, -1, 0.1, 0.1}};
+  EXPECT_TRUE(of_links(links, options)[1].faults.empty());
+}
+
+TEST(Links, make_a_row_a_rank) {
+  LinkOptions options = options_of(3);
+  options.bytes = 1000000000;
+  const std::vector<Link> links{{0, 1, 0, -1, 0.5}, {0, 2, 0, -1, 0.25}, {1, 2, 0, -1, 2}};
+  EXPECT_EQ(row_of(links, options, 0), "- 2.00 4.00");
+  EXPECT_EQ(row_of(links, options, 2), "4.00 0.50 -");
+}
+
+}  // namespace
+}  // namespace slicecheck::cluster
