@@ -67,7 +67,7 @@ class Cluster {
  private:
   Machine own_machine();
   void look_at_machines();
-  void try_links(group::Group& group, LinkOptions options);
+  void try_links(group::Group& group, const LinkOptions& options);
   void try_devices();
   void try_checkpoint();
   std::string no_devices_to_try(const std::string& why) const;
@@ -186,7 +186,7 @@ LinkOptions Cluster::link_options(std::string name, bool devices) const {
           devices ? device_noise_seconds : host_noise_seconds};
 }
 
-void Cluster::try_links(group::Group& group, LinkOptions options) {
+void Cluster::try_links(group::Group& group, const LinkOptions& options) {
   context_.progress.phase(options.name);
   add(cluster::of_exchange(cluster::exchange(group, options), options));
   const std::vector<cluster::Link> links = cluster::links(group, options);
