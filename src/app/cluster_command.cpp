@@ -138,14 +138,18 @@ Machine Cluster::own_machine() {
     if (name != "compiler") made.versions[name] = std::get<std::string>(value);
   }
   const Result<std::vector<memory::Device>> devices = memory::devices();
-  no_device_ = devices.reason.text();
-  if (devices.reason) return made;
+  if (devices.reason) {
+    no_device_ = devices.reason.text();
+    return made;
+  }
   const Place& place = context_.place;
   const Result<int> index =
       group::device_of({place.host_rank, place.host_ranks, 0, context_.options.share_gpu},
                        static_cast<int>(devices->size()));
-  no_device_ = index.reason.text();
-  if (index.reason) return made;
+  if (index.reason) {
+    no_device_ = index.reason.text();
+    return made;
+  }
   made.device = (*devices)[*index].bus_id;
   made.device_node = cluster::node_of_device(made.device);
   return made;
