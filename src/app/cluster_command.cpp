@@ -71,7 +71,7 @@ class Cluster {
   void try_devices();
   void try_checkpoint();
   std::string no_devices_to_try(const std::string& why) const;
-  void skip(const std::vector<const char*>& checks, const std::string& why);
+  void skip(const std::vector<std::string>& checks, const std::string& why);
   void refuse(const std::string& sentence);
   void add(const Said& said);
   void add_all(const std::vector<Said>& all);
@@ -167,12 +167,13 @@ void Cluster::look_at_machines() {
                 {"locked_limit", mine.locked_limit},
                 {"shared_free", mine.shared_free}};
   mine_.ranks = {std::move(entry)};
-  add_all(cluster::of_machines(machines_, 4 * effort_of(context_.options.level).first));
+  add_all(cluster::of_machines(machines_, 4 * effort_of(context_.options.level).first,
+                               world_.name() == "local"));
 }
 
 std::vector<std::string> Cluster::hosts() const {
   std::vector<std::string> made;
-  for (const Machine& each : machines_) made.push_back(each.host);
+  for (const Machine& each : machines_) made.push_back(each.host + " " + each.boot);
   return made;
 }
 
@@ -192,15 +193,26 @@ LinkOptions Cluster::link_options(std::string name, bool devices) const {
 
 void Cluster::try_links(group::Group& group, const LinkOptions& options) {
   context_.progress.phase(options.name);
-  add(cluster::of_exchange(cluster::exchange(group, options), options));
-  const std::vector<cluster::Link> links = cluster::links(group, options);
-  add_all(cluster::of_links(links, options));
-  mine_.ranks.front().more.emplace_back("gb_per_s_" + options.name,
-                                        cluster::row_of(links, options, world_.rank()));
+  try {
+    add(cluster::of_exchange(cluster::exchange(group, options), options));
+    const std::vector<cluster::Link> links = cluster::links(group, options);
+    add_all(cluster::of_links(links, options));
+    mine_.ranks.front().more.emplace_back("gb_per_s_" + options.name,
+                                          cluster::row_of(links, options, world_.rank()));
+  } catch (const group::Refusal& refusal) {
+    add_refused(refusal);
+    skip({options.name + ".exchange", options.name + ".bytes", options.name + ".links"},
+         refusal.what());
+  }
 }
 
-void Cluster::skip(const std::vector<const char*>& checks, const std::string& why) {
-  for (const char* const id : checks) add({id, 0, 0, {}, {}, why});
+// What has been said stands.
+void Cluster::skip(const std::vector<std::string>& checks, const std::string& why) {
+  for (const std::string& id : checks) {
+    const bool said = std::any_of(mine_.checks.begin(), mine_.checks.end(),
+                                  [&](const report::Check& check) { return check.id == id; });
+    if (!said) add({id, 0, 0, {}, {}, why});
+  }
 }
 
 // By what all ranks know of each other: they go the same way.
@@ -210,9 +222,10 @@ std::string Cluster::no_devices_to_try(const std::string& why) const {
   if (transport == Transport::mpi) return "--transport mpi: host memory alone";
   const auto has_nccl = [](const Machine& each) { return each.versions.contains("nccl"); };
   const auto has_device = [](const Machine& each) { return !each.device.empty(); };
+  if (transport == Transport::nccl) return {};
   if (!std::all_of(machines_.begin(), machines_.end(), has_nccl)) return "not all have NCCL";
   const bool any = std::any_of(machines_.begin(), machines_.end(), has_device);
-  return any || transport == Transport::nccl ? "" : "no rank has a GPU: " + why;
+  return any ? "" : "no rank has a GPU: " + why;
 }
 
 void Cluster::try_devices() {
@@ -233,30 +246,35 @@ void Cluster::try_devices() {
     add(devices);
     return skip({"devices.exchange", "devices.bytes", "devices.links"}, "not all ranks have a GPU");
   }
+  std::unique_ptr<group::Group> group;
   try {
-    const std::unique_ptr<group::Group> group = context_.devices();
-    add(devices);
-    try_links(*group, link_options("devices", true));
+    group = context_.devices();
   } catch (const group::Refusal& refusal) {
     add_refused(refusal);
-    if (tells_)
+    if (tells_) {
       mine_.checks.push_back({"devices", 0, 0, report::Status::failed, 1, 1, refusal.what(), {}});
-    skip({"devices.exchange", "devices.bytes", "devices.links"}, "the devices are no group");
+    }
+    return skip({"devices.exchange", "devices.bytes", "devices.links"}, "the devices are no group");
   }
+  add(devices);
+  try_links(*group, link_options("devices", true));
 }
 
 /// What a host has of a checkpoint: its files and their sizes, and the text of what describes it.
 std::string checkpoint_text(const std::string& folder) {
   std::vector<std::string> parts;
   std::error_code error;
-  for (const auto& entry : std::filesystem::directory_iterator(folder, error)) {
-    const std::string extension = entry.path().extension();
+  const std::filesystem::directory_iterator end;
+  for (std::filesystem::directory_iterator at(folder, error); !error && at != end;
+       at.increment(error)) {
+    const std::filesystem::path path = at->path();
+    const std::string extension = path.extension();
     if (extension != ".json" && extension != ".safetensors") continue;
     std::error_code unknown;
-    const std::uintmax_t size = std::filesystem::file_size(entry.path(), unknown);
-    std::string part = fmt::format("{} {}\n", entry.path().filename().string(), size);
+    const std::uintmax_t size = std::filesystem::file_size(path, unknown);
+    std::string part = fmt::format("{} {}\n", path.filename().string(), size);
     if (extension == ".json") {
-      const Result<std::string> text = checkpoint::text_of(entry.path(), json_bytes_max);
+      const Result<std::string> text = checkpoint::text_of(path, json_bytes_max);
       part += text.reason ? text.reason.text() : *text;
     }
     parts.push_back(std::move(part));

@@ -7,6 +7,7 @@
 #include <filesystem>
 #include <random>
 
+#include "base/must.h"
 #include "checkpoint/file.h"
 
 namespace slicecheck::app {
@@ -44,6 +45,7 @@ std::string Journals::folder() const {
 std::string Journals::file(int rank) const { return fmt::format("{}/rank{}.json", folder(), rank); }
 
 void Journals::begin() {
+  must(!thread_.joinable(), "journals are begun once");
   std::unique_lock lock(mutex_);
   writing_ = true;
   thread_ = std::jthread([this](const std::stop_token& stop) { write(stop); });
@@ -92,6 +94,11 @@ void Journals::settle() {
 
 void Journals::remove(const std::vector<int>& ranks) {
   settle();
+  // What is still being written would come after what is removed.
+  if (thread_.joinable()) {
+    thread_.request_stop();
+    thread_.join();
+  }
   std::error_code ignored;
   for (const int rank : ranks) std::filesystem::remove(file(rank), ignored);
   // Gone with the last rank of this host: until then it is not empty.

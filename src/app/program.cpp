@@ -317,6 +317,7 @@ int run_watched(group::Group& world, const Place& place, const Asked& asked,
 /// Threads of this process.
 int run_as_threads(int ranks, const Options& options, const Asked& asked) {
   Watch watch(options, {}, ranks, checks_of(command_of(options)));
+  watch.meet_as_threads();
   try {
     return run_local_ranks(ranks, [&](group::Group& world, const Place& place) {
       group::Moved moved;

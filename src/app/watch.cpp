@@ -100,8 +100,7 @@ const RankState& furthest_behind(const group::Ending& ending) {
 }
 
 /// Where no rank makes progress, the ranks that stand still in no call: each has kept the others
-/// waiting for so long. Else the one that is behind, unless it waits for ranks of which nothing is
-/// known: then it is not to blame, and nobody is.
+/// waiting for so long. Else the one that is behind, where all are known; else nobody.
 std::vector<int> to_blame(const group::Ending& ending, const RankState& behind,
                           const Options& options) {
   std::vector<int> made;
@@ -110,9 +109,9 @@ std::vector<int> to_blame(const group::Ending& ending, const RankState& behind,
     const bool still = each.standing && each.standing->idle >= limit;
     if (still && !waits(each)) made.push_back(each.rank);
   }
-  if (!made.empty() && ending.trigger == Trigger::no_progress) return made;
   const bool all_known = std::ssize(ending.ranks) == ending.size;
-  return all_known || !waits(behind) ? std::vector{behind.rank} : std::vector<int>{};
+  if (!all_known || (!made.empty() && ending.trigger == Trigger::no_progress)) return made;
+  return {behind.rank};
 }
 
 void add_behind(report::Report& whole, const group::Ending& ending, const Options& options) {
@@ -122,10 +121,9 @@ void add_behind(report::Report& whole, const group::Ending& ending, const Option
                          ? fmt::format("the deadline of {} s is over", options.deadline)
                          : fmt::format("no rank has made progress for {} s", options.timeout);
   if (ranks.size() > 1) text += fmt::format("; ranks {} are in no call", fmt::join(ranks, ", "));
-  text += fmt::format(
-      "; rank {} {}: {}{}", behind.rank,
-      ranks.empty() ? "waits for others, of which nothing is known" : "is the first one behind",
-      last_word(behind), inside(behind));
+  text += ranks.empty() ? fmt::format("; of rank {} alone something is known", behind.rank)
+                        : fmt::format("; rank {} is the first one behind", behind.rank);
+  text += fmt::format(": {}{}", last_word(behind), inside(behind));
   whole.findings.push_back(finding("rank-hung", ranks, std::move(text)));
 }
 
@@ -212,7 +210,6 @@ Watch::Watch(const Options& options, const std::optional<group::Launch>& launch,
       group::WatchActs{[this] { return journal(); },
                        [this](const group::Ending& ending) { return report(ending); },
                        [this] { journals_.remove_all(); }});
-  if (!launch) journals_.begin();
 }
 
 Watch::~Watch() {
@@ -235,6 +232,8 @@ void Watch::meet(group::Group& world) {
   journals_.begin();
   watchdog_->meet(world);
 }
+
+void Watch::meet_as_threads() { journals_.begin(); }
 
 void Watch::keep(int thread, report::Report part) {
   int rank = 0;

@@ -34,6 +34,9 @@ class Watch {
   /// The ranks of a launch, one a process, find each other. Collective.
   void meet(group::Group& world);
 
+  /// The ranks are threads of this process and know each other.
+  void meet_as_threads();
+
   /// What a rank has found so far, complete after each step: a report of its own in the journals'
   /// folder.
   void keep(int thread, report::Report part);

@@ -7,7 +7,6 @@
 #include <array>
 #include <chrono>
 #include <cstring>
-#include <optional>
 
 #include "cluster/rounds.h"
 #include "group/agree.h"
@@ -171,28 +170,47 @@ Class suspects(const Class& links, double Link::*of, double noise_seconds) {
   return made;
 }
 
+/// The first, and of the others as many as are measured again, from all over.
+Class some_of(const Class& links) {
+  if (links.size() <= alone_max) return links;
+  Class made{links.front()};
+  for (std::size_t i = 1; i < alone_max; ++i) {
+    made.push_back(links[1 + (i - 1) * (links.size() - 1) / (alone_max - 1)]);
+  }
+  return made;
+}
+
 std::string between(const Link& link) {
   if (link.low == link.high) return fmt::format("from rank {} to itself", link.low);
   return fmt::format("between rank {} and rank {}", link.low, link.high);
 }
 
-/// The one rank that all these links have, where there are several links and no other such rank.
-std::optional<int> shared_rank(const std::vector<const Link*>& links) {
-  if (links.size() < 2) return {};
-  for (const int rank : {links.front()->low, links.front()->high}) {
-    const bool all = std::all_of(links.begin(), links.end(), [&](const Link* link) {
-      return link->low == rank || link->high == rank;
-    });
-    if (all) return rank;
-  }
-  return {};
+/// Whether all these links have an end for which `has` holds.
+template <typename Has>
+bool all_end_at(const std::vector<const Link*>& links, Has has) {
+  return std::all_of(links.begin(), links.end(),
+                     [&](const Link* link) { return has(link->low) || has(link->high); });
 }
 
-std::vector<int> ranks_of(const std::vector<const Link*>& bad) {
-  if (const std::optional<int> one = shared_rank(bad)) return {*one};
+/// The one rank that several links share; else the ranks of the one host that all of them lead to;
+/// else all of their ends.
+std::vector<int> ranks_of(const std::vector<const Link*>& bad, const LinkOptions& options) {
+  const std::array<int, 2> ends{bad.front()->low, bad.front()->high};
+  for (const int rank : ends) {
+    const bool shared = all_end_at(bad, [&](int end) { return end == rank; });
+    if (shared && bad.size() > 1) return {rank};
+  }
+  const auto leads_to = [&](int of) {
+    return all_end_at(bad, [&](int end) { return options.hosts[end] == options.hosts[of]; });
+  };
+  const bool low = leads_to(ends[0]);
+  const bool one_host = low != leads_to(ends[1]);
+  const std::string& host = options.hosts[low ? ends[0] : ends[1]];
   std::vector<int> made;
   for (const Link* const link : bad) {
-    for (const int rank : {link->low, link->high}) made.push_back(rank);
+    for (const int rank : {link->low, link->high}) {
+      if (!one_host || options.hosts[rank] == host) made.push_back(rank);
+    }
   }
   std::sort(made.begin(), made.end());
   made.erase(std::unique(made.begin(), made.end()), made.end());
@@ -208,7 +226,8 @@ double rate(const LinkOptions& options, double seconds) {
 }
 
 /// What of `moved` bytes a pair has changed, under this id.
-Said changed(std::string id, const std::vector<Link>& links, std::int64_t moved) {
+Said changed(std::string id, const std::vector<Link>& links, const LinkOptions& options,
+             std::int64_t moved) {
   Said made{std::move(id), moved * std::ssize(links), 0, {}, {}, {}};
   std::vector<const Link*> bad;
   for (const Link& link : links) {
@@ -217,14 +236,35 @@ Said changed(std::string id, const std::vector<Link>& links, std::int64_t moved)
   }
   if (bad.empty()) return made;
   made.faults.push_back(
-      {"transport-corruption", ranks_of(bad),
+      {"transport-corruption", ranks_of(bad, options),
        fmt::format("{} of {} bytes changed {}, the first at byte {}{}", bad.front()->differing,
                    moved, between(*bad.front()), bad.front()->first, others(bad.size()))});
   return made;
 }
 
+/// Of a class the links that are slow: those that were so alone too, and where each suspect that
+/// was tried alone was, all suspects; behind the fastest. Empty where none is.
+Class slow_ones(const Class& links, const LinkOptions& options) {
+  Class tried;
+  std::copy_if(links.begin(), links.end(), std::back_inserter(tried),
+               [](const Link* link) { return link->alone_seconds > 0; });
+  Class slow = suspects(tried, &Link::alone_seconds, options.noise_seconds);
+  const Class before = suspects(links, &Link::seconds, options.noise_seconds);
+  const auto is_slow = [&](const Link* link) {
+    return std::find(slow.begin(), slow.end(), link) != slow.end();
+  };
+  const bool all = std::none_of(before.begin(), before.end(), [&](const Link* link) {
+    return link != before.front() && link->alone_seconds > 0 && !is_slow(link);
+  });
+  if (slow.empty() || !all) return slow;
+  for (std::size_t i = 1; i < before.size(); ++i) {
+    if (!is_slow(before[i])) slow.push_back(before[i]);
+  }
+  return slow;
+}
+
 Said rates(std::vector<Link> links, const LinkOptions& options) {
-  Said made{options.name + ".links", std::ssize(links), 0, {}, {}, {}};
+  Said made{options.name + ".links", 0, 0, {}, {}, {}};
   std::vector<double> seconds;
   for (const Link& link : links) seconds.push_back(link.seconds);
   std::sort(seconds.begin(), seconds.end());
@@ -232,19 +272,19 @@ Said rates(std::vector<Link> links, const LinkOptions& options) {
       fmt::format("{:.2f} to {:.2f} GB/s each way, median {:.2f}", rate(options, seconds.back()),
                   rate(options, seconds.front()), rate(options, seconds[seconds.size() / 2]));
   for (const Class& each : classes_of(links, options)) {
-    Class measured;
-    std::copy_if(each.begin(), each.end(), std::back_inserter(measured),
-                 [](const Link* link) { return link->alone_seconds > 0; });
-    const Class slow = suspects(measured, &Link::alone_seconds, options.noise_seconds);
+    if (each.size() > 1) made.compared += std::ssize(each);
+    const Class slow = slow_ones(each, options);
     if (slow.empty()) continue;
     const std::vector<const Link*> bad(slow.begin() + 1, slow.end());
     made.differing += std::ssize(bad);
     made.faults.push_back(
-        {"slow-link", ranks_of(bad),
+        {"slow-link", ranks_of(bad, options),
          fmt::format("{:.3f} GB/s {}{}; {:.3f} GB/s {}", rate(options, bad[0]->alone_seconds),
                      between(*bad[0]), others(bad.size()), rate(options, slow[0]->alone_seconds),
-                     between(*slow[0]))});
+                     between(*slow[0])),
+         !across(*bad[0], options)});
   }
+  if (made.compared == 0) made.skipped = made.text + ": no two links to hold against each other";
   return made;
 }
 
@@ -261,17 +301,18 @@ std::vector<Link> links(Group& group, const LinkOptions& options) {
   }
   std::vector<Link> made = links_of(shared(group, mine), group.size());
   for (const Class& each : classes_of(made, options)) {
-    Class again = suspects(each, &Link::seconds, options.noise_seconds);
-    again.resize(std::min(again.size(), alone_max));
-    for (Link* const link : again) {
+    for (Link* const link : some_of(suspects(each, &Link::seconds, options.noise_seconds))) {
       const bool meets = rank == link->low || rank == link->high;
       const int other = meets ? link->low + link->high - rank : rank;
       const std::unique_ptr<Group> pair = group.split(meets ? 0 : 1);
       std::vector<Seen> seen(group.size());
       seen[other] = exchange.with(other, *pair, alone_times);
       const std::vector<Seen> told = shared(group, seen);
-      link->alone_seconds = std::max(told[link->low * group.size() + link->high].best_seconds,
-                                     told[link->high * group.size() + link->low].best_seconds);
+      const Seen& low = told[link->low * group.size() + link->high];
+      const Seen& high = told[link->high * group.size() + link->low];
+      link->alone_seconds = std::max(low.best_seconds, high.best_seconds);
+      link->differing += low.differing + high.differing;
+      if (link->first < 0) link->first = low.first >= 0 ? low.first : high.first;
     }
   }
   return made;
@@ -310,7 +351,7 @@ std::vector<Link> exchange(Group& group, const LinkOptions& options) {
 Said of_exchange(const std::vector<Link>& pairs, const LinkOptions& options) {
   std::int64_t moved = 0;
   for (const std::int64_t bytes : exchanged_bytes(options)) moved += 2 * bytes;
-  Said made = changed(options.name + ".exchange", pairs, moved);
+  Said made = changed(options.name + ".exchange", pairs, options, moved);
   if (options.hosts.size() < 2 && pairs.empty()) made.skipped = alone;
   return made;
 }
@@ -321,7 +362,7 @@ std::vector<Said> of_links(const std::vector<Link>& links, const LinkOptions& op
             {options.name + ".links", 0, 0, {}, {}, alone}};
   }
   const std::int64_t moved = 2 * options.bytes * options.times;
-  return {changed(options.name + ".bytes", links, moved), rates(links, options)};
+  return {changed(options.name + ".bytes", links, options, moved), rates(links, options)};
 }
 
 std::string row_of(const std::vector<Link>& links, const LinkOptions& options, int rank) {

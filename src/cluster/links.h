@@ -34,7 +34,7 @@ struct LinkOptions {
 };
 
 /// All pairs of `group`, lowest first. Collective.
-/// Refuses when: memory for three blocks is out.
+/// Refuses when: memory for five blocks is out.
 std::vector<Link> links(group::Group& group, const LinkOptions& options);
 
 /// What all ranks of `group` send all others at once, in blocks of one byte, of an odd number and
@@ -48,8 +48,8 @@ Said of_exchange(const std::vector<Link>& pairs, const LinkOptions& options);
 
 /// NAME.bytes and NAME.links of these links: changed bytes (transport-corruption) and links that
 /// have less than a quarter of the fastest link's rate of their class, alone and at their best, and
-/// take longer by more than noise (slow-link). A rank that all
-/// bad links share is named alone.
+/// take longer by more than noise (slow-link; within a host a warning, since GPUs may be joined in
+/// more ways than one). Named is the rank that all bad links share, or the ranks of the host.
 std::vector<Said> of_links(const std::vector<Link>& links, const LinkOptions& options);
 
 /// Row `rank` of the matrix: GB/s to each rank, "-" for itself.

@@ -9,6 +9,8 @@
 
 #include <algorithm>
 #include <cctype>
+#include <cerrno>
+#include <cstdlib>
 #include <filesystem>
 #include <fstream>
 #include <set>
@@ -64,9 +66,22 @@ std::vector<int> nodes_of(const std::vector<int>& cpus) {
   return {made.begin(), made.end()};
 }
 
+/// CAP_IPC_LOCK, which root in a container may lack.
+bool may_lock_all() {
+  constexpr int ipc_lock = 14;
+  std::ifstream file("/proc/self/status");
+  for (std::string line; std::getline(file, line);) {
+    if (!line.starts_with("CapEff:")) continue;
+    const std::uint64_t held = std::strtoull(line.c_str() + line.find(':') + 1, nullptr, 16);
+    return (held >> ipc_lock & 1) != 0;
+  }
+  return false;
+}
+
 std::int64_t shared_free() {
   struct statvfs about {};
-  if (::statvfs("/dev/shm", &about) != 0) return unlimited;
+  // One without a limit says that it has no blocks.
+  if (::statvfs("/dev/shm", &about) != 0 || about.f_blocks == 0) return unlimited;
   return static_cast<std::int64_t>(about.f_bavail) * static_cast<std::int64_t>(about.f_frsize);
 }
 
@@ -74,14 +89,15 @@ std::int64_t shared_free() {
 
 Machine machine_here() {
   Machine made;
+  made.boot = first_line("/proc/sys/kernel/random/boot_id");
   made.cpus = own_cpus();
   made.nodes = nodes_of(made.cpus);
   made.files_limit = limit_of(RLIMIT_NOFILE);
-  // Where not even this one can be opened, no more can be.
-  const std::int64_t open = entries_in("/proc/self/fd");
-  made.files_open = open > 0 ? open : std::max<std::int64_t>(made.files_limit, 0);
-  // Whoever may do anything may lock any memory.
-  made.locked_limit = ::geteuid() == 0 ? unlimited : limit_of(RLIMIT_MEMLOCK);
+  made.files_open = entries_in("/proc/self/fd");
+  // Not known, unless it is because not even this one can be opened.
+  if (made.files_open == 0 && errno == EMFILE) made.files_open = made.files_limit;
+  if (made.files_open == 0) made.files_limit = unlimited;
+  made.locked_limit = may_lock_all() ? unlimited : limit_of(RLIMIT_MEMLOCK);
   made.shared_free = shared_free();
   made.rdma = entries_in("/sys/class/infiniband") > 0;
   return made;
@@ -110,9 +126,9 @@ std::vector<int> numbers_of(const std::string& list) {
 
 std::string written(const Machine& machine) {
   std::string made = fmt::format(
-      "host {}\ncpus {}\nnodes {}\nfiles_limit {}\nfiles_open {}\nlocked_limit {}\n"
+      "host {}\nboot {}\ncpus {}\nnodes {}\nfiles_limit {}\nfiles_open {}\nlocked_limit {}\n"
       "shared_free {}\nrdma {}\ndevice {}\ndevice_node {}\n",
-      machine.host, fmt::join(machine.cpus, ","), fmt::join(machine.nodes, ","),
+      machine.host, machine.boot, fmt::join(machine.cpus, ","), fmt::join(machine.nodes, ","),
       machine.files_limit, machine.files_open, machine.locked_limit, machine.shared_free,
       machine.rdma ? 1 : 0, machine.device, machine.device_node);
   for (const auto& [name, version] : machine.versions) {
@@ -130,6 +146,7 @@ Machine read(const std::string& text) {
     const std::string value = line.substr(std::min(space + 1, line.size()));
     std::istringstream words(value);
     if (key == "host") made.host = value;
+    if (key == "boot") made.boot = value;
     if (key == "cpus") made.cpus = numbers_of(value);
     if (key == "nodes") made.nodes = numbers_of(value);
     if (key == "files_limit") words >> made.files_limit;

@@ -13,6 +13,7 @@ inline constexpr std::int64_t unlimited = -1;
 
 struct Machine {
   std::string host;
+  std::string boot;  // of the system that runs there: hosts of one name are told apart by it
   std::map<std::string, std::string> versions;  // of what must be alike on all ranks, by name
   std::vector<int> cpus;                        // that this process may run on
   std::vector<int> nodes;                       // NUMA nodes of these

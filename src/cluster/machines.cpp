@@ -15,7 +15,7 @@ namespace {
 
 // Open MPI 4.1's transport within a host makes a file of so many bytes a rank.
 constexpr std::int64_t segment_bytes = std::int64_t{4} << 20;
-constexpr std::int64_t files_a_rank = 2;  // to each other rank: one that goes, one that comes
+constexpr std::int64_t files_a_rank = 1;  // a connection to each
 
 constexpr std::string_view may_differ = "cuda_driver";  // any that is new enough will do
 
@@ -26,10 +26,12 @@ std::string named(const Ranks& ranks) {
   return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
 }
 
+std::string place(const Machine& machine) { return machine.host + " " + machine.boot; }
+
 std::map<std::string, Ranks> hosts_of(const std::vector<Machine>& machines) {
   std::map<std::string, Ranks> made;
   for (std::size_t rank = 0; rank < machines.size(); ++rank) {
-    made[machines[rank].host].push_back(static_cast<int>(rank));
+    made[place(machines[rank])].push_back(static_cast<int>(rank));
   }
   return made;
 }
@@ -120,6 +122,8 @@ Said locked(const std::vector<Machine>& machines, std::int64_t moved_bytes) {
             each.locked_limit, moved_bytes);
       });
   if (!any) made.skipped = "no rank sees an RDMA device";
+  const bool one_host = hosts_of(machines).size() == 1;
+  for (Fault& fault : made.faults) fault.warning = one_host;
   return made;
 }
 
@@ -128,27 +132,31 @@ Said shared(const std::vector<Machine>& machines) {
   return limit(
       "limits.shared", "/dev/shm", machines,
       [&](const Machine& each) {
-        const std::int64_t needed = segment_bytes * std::ssize(by_host[each.host]);
+        const std::int64_t needed = segment_bytes * std::ssize(by_host[place(each)]);
         return each.shared_free == unlimited || each.shared_free >= needed;
       },
       [&](const Machine& each) {
         return fmt::format("{} bytes are free in /dev/shm of {}, and {} ranks there need {}",
-                           each.shared_free, each.host, by_host[each.host].size(),
-                           segment_bytes * std::ssize(by_host[each.host]));
+                           each.shared_free, each.host, by_host[place(each)].size(),
+                           segment_bytes * std::ssize(by_host[place(each)]));
       });
 }
 
+/// Ranks of a host that may run on the same processors, and are more than these.
 Said processors(const std::vector<Machine>& machines) {
   Said made{"limits.processors", items(machines), 0, "one a rank", {}, {}};
-  for (const auto& [host, ranks] : hosts_of(machines)) {
-    std::set<int> cpus;
-    for (const int rank : ranks)
-      cpus.insert(machines[rank].cpus.begin(), machines[rank].cpus.end());
-    if (cpus.empty() || cpus.size() >= ranks.size()) continue;
+  std::map<std::pair<std::string, std::vector<int>>, Ranks> sharing;
+  for (std::size_t rank = 0; rank < machines.size(); ++rank) {
+    const Machine& each = machines[rank];
+    sharing[{place(each), each.cpus}].push_back(static_cast<int>(rank));
+  }
+  for (const auto& [shared, ranks] : sharing) {
+    const std::size_t cpus = shared.second.size();
+    if (cpus == 0 || cpus >= ranks.size()) continue;
     made.differing += std::ssize(ranks);
     made.faults.push_back({"limits-too-low", ranks,
-                           fmt::format("{} ranks of {} share {} processor{}", ranks.size(), host,
-                                       cpus.size(), cpus.size() == 1 ? "" : "s"),
+                           fmt::format("{} ranks of {} share {} processor{}", ranks.size(),
+                                       machines[ranks.front()].host, cpus, cpus == 1 ? "" : "s"),
                            true});
   }
   return made;
@@ -156,9 +164,15 @@ Said processors(const std::vector<Machine>& machines) {
 
 }  // namespace
 
-std::vector<Said> of_machines(const std::vector<Machine>& machines, std::int64_t moved_bytes) {
-  return {hosts(machines),  versions(machines),  files(machines), locked(machines, moved_bytes),
-          shared(machines), processors(machines)};
+std::vector<Said> of_machines(const std::vector<Machine>& machines, std::int64_t moved_bytes,
+                              bool threads) {
+  std::vector<Said> made{hosts(machines), versions(machines)};
+  for (Said each : {files(machines), locked(machines, moved_bytes), shared(machines)}) {
+    if (threads) each = {each.id, 0, 0, {}, {}, "ranks are threads of one process"};
+    made.push_back(std::move(each));
+  }
+  made.push_back(processors(machines));
+  return made;
 }
 
 Said near_devices(const std::vector<Machine>& machines) {

@@ -377,6 +377,13 @@ class Endings(program.ProgramTest):
         self.assert_ended(ended.result(), 0, "passed")
         self.assertEqual(run.left(), [])
 
+    def test_a_process_without_a_launcher_over_mpi_is_one_rank_and_ends(self):
+        run = self.run_of()
+        ended = run.launched([], "", "--transport", "mpi")
+        self.assert_ended(ended, 3, "refused")
+        self.assertIn("does not split 1 ways", ended.own_lines()[0])
+        self.assertEqual(run.left(), [])
+
     @needs_open_mpi
     def test_a_launcher_that_forgives_lost_ranks_is_refused(self):
         for number, (flags, told) in enumerate(

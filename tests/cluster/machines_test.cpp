@@ -91,11 +91,11 @@ TEST(Machines, another_driver_is_a_warning) {
 
 TEST(Machines, too_few_files_are_said_with_what_is_needed) {
   const Fault enough_but_one =
-      fault("limits.files", [](std::vector<Machine>& all) { all[3].files_limit = 40 + 12 - 1; });
+      fault("limits.files", [](std::vector<Machine>& all) { all[3].files_limit = 40 + 6 - 1; });
   EXPECT_EQ(enough_but_one.cause, "limits-too-low");
   EXPECT_EQ(enough_but_one.ranks, std::vector{3});
   std::vector<Machine> machines = healthy(6);
-  machines[3].files_limit = 40 + 12;
+  machines[3].files_limit = 40 + 6;
   machines[4].files_limit = unlimited;
   EXPECT_TRUE(said(of_machines(machines, moved_bytes), "limits.files").faults.empty());
 }
@@ -112,6 +112,32 @@ TEST(Machines, memory_that_cannot_be_locked_matters_where_rdma_is) {
     all[2].rdma = true;
   });
   EXPECT_EQ(found.ranks, std::vector{2});
+  EXPECT_FALSE(found.warning);
+  // Within one host it is not needed.
+  for (Machine& each : machines) each.host = "one";
+  machines[2].rdma = true;
+  EXPECT_TRUE(said(of_machines(machines, moved_bytes), "limits.locked").faults.at(0).warning);
+}
+
+TEST(Machines, of_one_name_are_hosts_of_their_own_by_what_runs_there) {
+  std::vector<Machine> machines = healthy(6);
+  for (std::size_t rank = 0; rank < 6; ++rank) {
+    machines[rank].host = "localhost";
+    machines[rank].boot = std::to_string(rank / 3);
+    machines[rank].shared_free = 12 << 20;
+  }
+  const std::vector<Said> all = of_machines(machines, moved_bytes);
+  EXPECT_EQ(said(all, "launch.hosts").text, "6 ranks on 2 hosts, 3 to 3 a host");
+  EXPECT_TRUE(said(all, "limits.shared").faults.empty());
+}
+
+TEST(Machines, of_threads_have_no_limits_of_processes) {
+  std::vector<Machine> machines = healthy(6);
+  for (Machine& each : machines) each.shared_free = 0;
+  machines[1].files_limit = 1;
+  for (const Said& each : of_machines(machines, moved_bytes, true)) {
+    EXPECT_TRUE(each.faults.empty()) << each.id;
+  }
 }
 
 TEST(Machines, shared_memory_is_counted_by_host) {
@@ -146,6 +172,8 @@ TEST(Machines, say_all_of_themselves) {
   machine.rdma = true;
   machine.nodes = {0, 1};
   machine.cpus = {0, 3};
+  EXPECT_EQ(read(written(machine)), machine);
+  machine.boot = "a-b";
   EXPECT_EQ(read(written(machine)), machine);
   machine.device.clear();
   machine.nodes.clear();

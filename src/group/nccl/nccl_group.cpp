@@ -191,18 +191,21 @@ class NcclGroup final : public Group {
     space_->on_fault({});
   }
 
-  /// Collective over the control group.
-  void start() {
+  /// Collective over `whole`, of which this group is a part: where one part does not come up, no
+  /// rank goes on.
+  void start(Group& whole) {
     ncclUniqueId id{};
     Reason reason;
     if (rank() == 0) {
       const ncclResult_t status = ncclGetUniqueId(&id);
       if (status != ncclSuccess) reason = Reason(failed(status, "ncclGetUniqueId"));
     }
-    refuse_together(control_, reason, refusal);
-    control_.broadcast({reinterpret_cast<std::uint8_t*>(&id), sizeof id}, 0);
-    select();
-    refuse_together(control_, communicator_.start(size(), id), refusal);
+    if (!agree(control_, reason)) {
+      control_.broadcast({reinterpret_cast<std::uint8_t*>(&id), sizeof id}, 0);
+      select();
+      reason = communicator_.start(size(), id);
+    }
+    refuse_together(whole, reason, refusal);
   }
 
   int rank() const override { return control_.rank(); }
@@ -250,7 +253,7 @@ class NcclGroup final : public Group {
 
   std::unique_ptr<Group> split(int color) override {
     auto part = std::make_unique<NcclGroup>(control_.split(color), space_, options_);
-    part->start();
+    part->start(control_);
     return part;
   }
 
@@ -349,7 +352,7 @@ std::unique_ptr<Group> nccl_group(Group& control, const NcclOptions& options) {
   auto group =
       std::make_unique<NcclGroup>(control.split(options.color),
                                   std::shared_ptr<memory::DeviceSpace>(std::move(*space)), options);
-  group->start();
+  group->start(control);
   return group;
 }
 
