@@ -26,8 +26,8 @@ class Cluster(program.ProgramTest):
         self.assert_ended(ended, 0, "passed")
         self.assertEqual([f for f in ended.report["findings"] if f["severity"] == "error"], [])
 
-    def with_fault(self, run, fault):
-        return run.launched(program.mpirun(3), fault, *HOST[1:], command="cluster")
+    def with_fault(self, run, fault, ranks=3):
+        return run.launched(program.mpirun(ranks), fault, *HOST[1:], command="cluster")
 
     def apart(self, *ranks):
         """Each rank by a command line of its own, for a shell."""
@@ -96,13 +96,13 @@ class Cluster(program.ProgramTest):
                     self.assertEqual(run.left(), [])
 
     def test_a_limit_that_is_too_low_is_named_with_its_rank(self):
-        # Lowered once MPI is up, which needs more for a moment.
-        lower = "n=$(ls /proc/$PPID/fd | wc -l) && prlimit --pid $PPID --nofile=$((n + 2))"
+        # Lowered once MPI is up, which needs more for a moment; a sanitizer needs some later too.
+        lower = "n=$(ls /proc/$PPID/fd | wc -l) && prlimit --pid $PPID --nofile=$((n + 6))"
         with unittest.mock.patch.dict(os.environ, SLICECHECK_FAULT_COMMAND=lower):
-            ended = self.with_fault(Run(self.folder, "run"), "command 2 start 1")
+            ended = self.with_fault(Run(self.folder, "run"), "command 2 start 1", 8)
         self.assert_found(ended, "refused", "limits-too-low", [2])
         self.assertEqual(len(ended.own_lines()), 1)
-        self.assertIn("3 ranks need 3 more", ended.own_lines()[0])
+        self.assertIn("8 ranks need 8 more", ended.own_lines()[0])
 
     @unittest.skipUnless(OTHER_NCCL, "a build with NCCL")
     def test_another_nccl_on_one_rank_is_named(self):
