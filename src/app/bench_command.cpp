@@ -9,6 +9,7 @@
 #include "app/judge.h"
 #include "app/source.h"
 #include "group/agree.h"
+#include "group/shared.h"
 #include "reshard/reshard.h"
 
 namespace slicecheck::app {
@@ -73,10 +74,7 @@ double mebibytes(std::int64_t bytes) { return static_cast<double>(bytes) / 10485
 
 /// The slowest rank's time. Collective.
 double slowest(group::Group& group, double mine) {
-  std::vector<double> all(static_cast<std::size_t>(group.size()));
-  group.share({reinterpret_cast<const std::uint8_t*>(&mine), sizeof mine},
-              {reinterpret_cast<std::uint8_t*>(all.data()), all.size() * sizeof mine});
-  return *std::max_element(all.begin(), all.end());
+  return std::ranges::max(group::shared(group, mine));
 }
 
 /// The tensors of a run: the stock, what a reshard made of it, and room to move one kind at a time.

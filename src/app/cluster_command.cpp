@@ -2,6 +2,7 @@
 // its machine is held against the others', then each pair of ranks exchanges bytes, over the host's
 // transport and between devices; at last the scales of a checkpoint, where one is given.
 #include <fmt/format.h>
+#include <fmt/ranges.h>
 
 #include <algorithm>
 #include <filesystem>
@@ -70,7 +71,7 @@ class Cluster {
   void try_links(group::Group& group, const LinkOptions& options);
   void try_devices();
   void try_checkpoint();
-  std::string no_devices_to_try(const std::string& why) const;
+  std::string no_devices_to_try() const;
   void skip(const std::vector<std::string>& checks, const std::string& why);
   void refuse(const std::string& sentence);
   void add(const Said& said);
@@ -84,7 +85,6 @@ class Cluster {
   const bool tells_;  // what all ranks know is said by one
   report::Report mine_;
   std::vector<Machine> machines_;
-  std::string no_device_;  // why this rank has none
 };
 
 // The first sentence stands for the run.
@@ -139,7 +139,7 @@ Machine Cluster::own_machine() {
   }
   const Result<std::vector<memory::Device>> devices = memory::devices();
   if (devices.reason) {
-    no_device_ = devices.reason.text();
+    made.no_device = devices.reason.text();
     return made;
   }
   const Place& place = context_.place;
@@ -147,7 +147,7 @@ Machine Cluster::own_machine() {
       group::device_of({place.host_rank, place.host_ranks, 0, context_.options.share_gpu},
                        static_cast<int>(devices->size()));
   if (index.reason) {
-    no_device_ = index.reason.text();
+    made.no_device = index.reason.text();
     return made;
   }
   made.device = (*devices)[*index].bus_id;
@@ -173,7 +173,7 @@ void Cluster::look_at_machines() {
 
 std::vector<std::string> Cluster::hosts() const {
   std::vector<std::string> made;
-  for (const Machine& each : machines_) made.push_back(each.host + " " + each.boot);
+  for (const Machine& each : machines_) made.push_back(cluster::place_of(each));
   return made;
 }
 
@@ -216,21 +216,20 @@ void Cluster::skip(const std::vector<std::string>& checks, const std::string& wh
 }
 
 // By what all ranks know of each other: they go the same way.
-std::string Cluster::no_devices_to_try(const std::string& why) const {
+std::string Cluster::no_devices_to_try() const {
   const Transport transport = context_.options.transport;
   if (world_.name() == "local") return "ranks are threads of one process";
   if (transport == Transport::mpi) return "--transport mpi: host memory alone";
+  if (transport == Transport::nccl) return {};
   const auto has_nccl = [](const Machine& each) { return each.versions.contains("nccl"); };
   const auto has_device = [](const Machine& each) { return !each.device.empty(); };
-  if (transport == Transport::nccl) return {};
   if (!std::all_of(machines_.begin(), machines_.end(), has_nccl)) return "not all have NCCL";
   const bool any = std::any_of(machines_.begin(), machines_.end(), has_device);
-  return any ? "" : "no rank has a GPU: " + why;
+  return any ? "" : "no rank has a GPU: " + machines_.front().no_device;
 }
 
 void Cluster::try_devices() {
-  const std::vector<std::string> why = group::share_texts(world_, no_device_);
-  if (const std::string none = no_devices_to_try(why.front()); !none.empty()) {
+  if (const std::string none = no_devices_to_try(); !none.empty()) {
     return skip({"devices", "devices.near", "devices.exchange", "devices.bytes", "devices.links"},
                 none);
   }
@@ -242,7 +241,7 @@ void Cluster::try_devices() {
   devices.differing = std::ssize(without);
   add(cluster::near_devices(machines_));
   if (!without.empty()) {
-    devices.faults.push_back({"no-device", without, why[without.front()]});
+    devices.faults.push_back({"no-device", without, machines_[without.front()].no_device});
     add(devices);
     return skip({"devices.exchange", "devices.bytes", "devices.links"}, "not all ranks have a GPU");
   }
@@ -260,7 +259,8 @@ void Cluster::try_devices() {
   try_links(*group, link_options("devices", true));
 }
 
-/// What a host has of a checkpoint: its files and their sizes, and the text of what describes it.
+/// What a host has of a checkpoint: its files and their sizes, and the text of what describes it;
+/// empty where it has none.
 std::string checkpoint_text(const std::string& folder) {
   std::vector<std::string> parts;
   std::error_code error;
@@ -280,9 +280,7 @@ std::string checkpoint_text(const std::string& folder) {
     parts.push_back(std::move(part));
   }
   std::sort(parts.begin(), parts.end());
-  std::string made = error ? "none" : "";
-  for (const std::string& part : parts) made += part;
-  return made;
+  return error ? std::string() : fmt::format("{}", fmt::join(parts, ""));
 }
 
 void Cluster::try_checkpoint() {
@@ -295,6 +293,7 @@ void Cluster::try_checkpoint() {
   const std::vector<std::string> all = group::share_texts(world_, own);
   const std::vector<int> few = minority(all, majority(all));
   Said said{"checkpoint.same", std::ssize(all), std::ssize(few), "names, sizes and JSON", {}, {}};
+  if (few.empty() && text.empty()) said.skipped = "no rank sees a file of it";
   if (!few.empty()) {
     said.faults.push_back(
         {"shape-differs-across-ranks", few,

@@ -109,16 +109,18 @@ void add_watch(CLI::App& command, Options& options) {
       ->transform(word_of(switches));
 }
 
-void add_launch(CLI::App& command, Options& options) {
-  command
-      .add_option("--transport", options.transport,
-                  "local, mpi or nccl (default: mpi under a launcher, else local)")
+void add_ranks(CLI::App& command, Options& options, const std::string& transport_text) {
+  command.add_option("--transport", options.transport, transport_text)
       ->transform(word_of(transports));
   add_watch(command, options);
   command.add_option("--ranks", options.ranks, "ranks of transport local (default 4)")
       ->transform(whole(1, 64));
   command.add_flag("--share-gpu", options.share_gpu,
                    "transport nccl: ranks may share a GPU, over loopback (development)");
+}
+
+void add_launch(CLI::App& command, Options& options) {
+  add_ranks(command, options, "local, mpi or nccl (default: mpi under a launcher, else local)");
   command.add_option("--tp", options.tp, "ranks of a group (default: all)")
       ->transform(whole(1, 1 << 20));
 }
@@ -181,15 +183,8 @@ void add_bench(CLI::App& app, Options& options) {
 void add_cluster(CLI::App& app, Options& options) {
   CLI::App& command = *app.add_subcommand("cluster", "check a fresh cluster");
   add_common(command, options);
-  command
-      .add_option("--transport", options.transport,
-                  "local or mpi: host memory; nccl: devices must be there (default: both that are)")
-      ->transform(word_of(transports));
-  add_watch(command, options);
-  command.add_option("--ranks", options.ranks, "ranks of transport local (default 4)")
-      ->transform(whole(1, 64));
-  command.add_flag("--share-gpu", options.share_gpu,
-                   "ranks may share a GPU, over loopback (development)");
+  add_ranks(command, options,
+            "local or mpi: host memory; nccl: devices must be there (default: both that are)");
   command
       .add_option("--level", options.level,
                   "bytes of a block: smoke 2 MiB, ci 32 MiB, full 256 MiB, soak 512 MiB; of "

@@ -2,6 +2,7 @@
 #pragma once
 
 #include <algorithm>
+#include <map>
 #include <vector>
 
 namespace slicecheck {
@@ -22,6 +23,14 @@ std::vector<int> minority(const std::vector<T>& values, const T& most) {
     if (!(values[rank] == most)) ranks.push_back(static_cast<int>(rank));
   }
   return ranks;
+}
+
+/// The other values than `most`, each with the ranks that hold it.
+template <typename T>
+std::map<T, std::vector<int>> others(const std::vector<T>& values, const T& most) {
+  std::map<T, std::vector<int>> made;
+  for (const int rank : minority(values, most)) made[values[rank]].push_back(rank);
+  return made;
 }
 
 }  // namespace slicecheck

@@ -7,9 +7,11 @@
 #include <array>
 #include <chrono>
 #include <cstring>
+#include <numeric>
 
 #include "cluster/rounds.h"
 #include "group/agree.h"
+#include "group/shared.h"
 #include "layout/payload.h"
 
 namespace slicecheck::cluster {
@@ -113,23 +115,22 @@ std::vector<Link> pairs_of(int size) {
   return made;
 }
 
-/// Every rank's row on every rank, [size, size]. Collective.
-std::vector<Seen> shared(Group& group, const std::vector<Seen>& mine) {
-  std::vector<Seen> all(mine.size() * mine.size());
-  group.share({reinterpret_cast<const std::uint8_t*>(mine.data()), mine.size() * sizeof(Seen)},
-              {reinterpret_cast<std::uint8_t*>(all.data()), all.size() * sizeof(Seen)});
-  return all;
+/// What both of a pair have seen, as one.
+Seen both(const Seen& low, const Seen& high) {
+  return {low.differing + high.differing, low.first >= 0 ? low.first : high.first,
+          std::max(low.best_seconds, high.best_seconds), std::max(low.seconds, high.seconds)};
 }
 
-/// The pairs with what both of each have seen; `all` as shared() gives it.
-std::vector<Link> links_of(const std::vector<Seen>& all, int size) {
+/// The pairs of `size` ranks, each of which has moved `moved` bytes; `rows` has what rank r has
+/// seen of rank s at [r, s].
+std::vector<Link> links_of(const std::vector<Seen>& rows, int size, std::int64_t moved) {
   std::vector<Link> made = pairs_of(size);
   for (Link& link : made) {
-    const Seen& low = all[link.low * size + link.high];
-    const Seen& high = all[link.high * size + link.low];
-    link.differing = low.differing + high.differing;
-    link.first = low.first >= 0 ? low.first : high.first;
-    link.seconds = std::max(low.seconds, high.seconds);
+    const Seen seen = both(rows[link.low * size + link.high], rows[link.high * size + link.low]);
+    link.differing = seen.differing;
+    link.first = seen.first;
+    link.seconds = seen.seconds;
+    link.moved = moved;
   }
   return made;
 }
@@ -137,6 +138,11 @@ std::vector<Link> links_of(const std::vector<Seen>& all, int size) {
 /// Bytes of a block of each exchange of all ranks.
 std::array<std::int64_t, 3> exchanged_bytes(const LinkOptions& options) {
   return {1, odd_bytes, std::max<std::int64_t>(options.bytes / std::ssize(options.hosts), 1)};
+}
+
+std::int64_t exchanged_of_pair(const LinkOptions& options) {
+  const auto bytes = exchanged_bytes(options);
+  return 2 * std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0});
 }
 
 bool across(const Link& link, const LinkOptions& options) {
@@ -225,7 +231,7 @@ double rate(const LinkOptions& options, double seconds) {
   return 1e-9 * static_cast<double>(options.bytes) / seconds;
 }
 
-/// What of `moved` bytes a pair has changed, under this id.
+/// What these links have changed, under this id; `moved` bytes of each are what is always moved.
 Said changed(std::string id, const std::vector<Link>& links, const LinkOptions& options,
              std::int64_t moved) {
   Said made{std::move(id), moved * std::ssize(links), 0, {}, {}, {}};
@@ -238,7 +244,8 @@ Said changed(std::string id, const std::vector<Link>& links, const LinkOptions& 
   made.faults.push_back(
       {"transport-corruption", ranks_of(bad, options),
        fmt::format("{} of {} bytes changed {}, the first at byte {}{}", bad.front()->differing,
-                   moved, between(*bad.front()), bad.front()->first, others(bad.size()))});
+                   bad.front()->moved, between(*bad.front()), bad.front()->first,
+                   others(bad.size()))});
   return made;
 }
 
@@ -299,20 +306,19 @@ std::vector<Link> links(Group& group, const LinkOptions& options) {
     const std::unique_ptr<Group> pair = group.split(std::min(rank, other));
     mine[other] = exchange.with(other, *pair, options.times);
   }
-  std::vector<Link> made = links_of(shared(group, mine), group.size());
+  const std::int64_t moved = 2 * options.bytes * options.times;
+  std::vector<Link> made = links_of(group::shared(group, mine), group.size(), moved);
   for (const Class& each : classes_of(made, options)) {
     for (Link* const link : some_of(suspects(each, &Link::seconds, options.noise_seconds))) {
       const bool meets = rank == link->low || rank == link->high;
       const int other = meets ? link->low + link->high - rank : rank;
       const std::unique_ptr<Group> pair = group.split(meets ? 0 : 1);
-      std::vector<Seen> seen(group.size());
-      seen[other] = exchange.with(other, *pair, alone_times);
-      const std::vector<Seen> told = shared(group, seen);
-      const Seen& low = told[link->low * group.size() + link->high];
-      const Seen& high = told[link->high * group.size() + link->low];
-      link->alone_seconds = std::max(low.best_seconds, high.best_seconds);
-      link->differing += low.differing + high.differing;
-      if (link->first < 0) link->first = low.first >= 0 ? low.first : high.first;
+      const auto told = group::shared(group, exchange.with(other, *pair, alone_times));
+      const Seen seen = both(told[link->low], told[link->high]);
+      link->alone_seconds = seen.best_seconds;
+      link->differing += seen.differing;
+      link->moved += 2 * options.bytes * alone_times;
+      if (link->first < 0) link->first = seen.first;
     }
   }
   return made;
@@ -339,19 +345,18 @@ std::vector<Link> exchange(Group& group, const LinkOptions& options) {
       mine[from].differing += found.differing;
     }
   }
-  const std::vector<Seen> all = shared(group, mine);
-  std::vector<Link> made = links_of(all, size);
+  const std::vector<Seen> all = group::shared(group, mine);
+  const std::int64_t moved = exchanged_of_pair(options);
+  std::vector<Link> made = links_of(all, size, moved);
   for (int rank = 0; rank < size; ++rank) {
     const Seen& own = all[rank * size + rank];
-    if (own.differing > 0) made.push_back({rank, rank, own.differing, own.first});
+    if (own.differing > 0) made.push_back({rank, rank, own.differing, own.first, 0, 0, moved / 2});
   }
   return made;
 }
 
 Said of_exchange(const std::vector<Link>& pairs, const LinkOptions& options) {
-  std::int64_t moved = 0;
-  for (const std::int64_t bytes : exchanged_bytes(options)) moved += 2 * bytes;
-  Said made = changed(options.name + ".exchange", pairs, options, moved);
+  Said made = changed(options.name + ".exchange", pairs, options, exchanged_of_pair(options));
   if (options.hosts.size() < 2 && pairs.empty()) made.skipped = alone;
   return made;
 }

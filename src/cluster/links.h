@@ -21,6 +21,7 @@ struct Link {
   std::int64_t first = -1;     // the first of them, in the block of the lower that saw any
   double seconds = 0;          // median, of the slower rank; both ways at once
   double alone_seconds = 0;    // at the best, while the others rested; 0: not measured
+  std::int64_t moved = 0;      // bytes of both ways, those sent alone too
 };
 
 struct LinkOptions {

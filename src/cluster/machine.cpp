@@ -103,6 +103,8 @@ Machine machine_here() {
   return made;
 }
 
+std::string place_of(const Machine& machine) { return machine.host + " " + machine.boot; }
+
 int node_of_device(const std::string& bus_id) {
   std::string name = bus_id;
   for (char& c : name) c = static_cast<char>(std::tolower(static_cast<unsigned char>(c)));
@@ -127,10 +129,11 @@ std::vector<int> numbers_of(const std::string& list) {
 std::string written(const Machine& machine) {
   std::string made = fmt::format(
       "host {}\nboot {}\ncpus {}\nnodes {}\nfiles_limit {}\nfiles_open {}\nlocked_limit {}\n"
-      "shared_free {}\nrdma {}\ndevice {}\ndevice_node {}\n",
+      "shared_free {}\nrdma {}\ndevice {}\ndevice_node {}\n"
+      "no_device {}\n",
       machine.host, machine.boot, fmt::join(machine.cpus, ","), fmt::join(machine.nodes, ","),
       machine.files_limit, machine.files_open, machine.locked_limit, machine.shared_free,
-      machine.rdma ? 1 : 0, machine.device, machine.device_node);
+      machine.rdma ? 1 : 0, machine.device, machine.device_node, machine.no_device);
   for (const auto& [name, version] : machine.versions) {
     made += fmt::format("version {} {}\n", name, version);
   }
@@ -156,6 +159,7 @@ Machine read(const std::string& text) {
     if (key == "rdma") words >> made.rdma;
     if (key == "device") made.device = value;
     if (key == "device_node") words >> made.device_node;
+    if (key == "no_device") made.no_device = value;
     if (key != "version") continue;
     const std::size_t name = std::min(value.find(' '), value.size());
     made.versions[value.substr(0, name)] = value.substr(std::min(name + 1, value.size()));

@@ -24,6 +24,7 @@ struct Machine {
   bool rdma = false;              // an RDMA device is there
   std::string device;             // bus id of the GPU that this rank takes; empty: none
   int device_node = -1;           // its NUMA node; -1: not known
+  std::string no_device;          // why this rank takes none
 
   bool operator==(const Machine&) const = default;
 };
@@ -31,6 +32,9 @@ struct Machine {
 /// This process's machine, as far as the system says it; `host`, `versions` and the device are the
 /// caller's to say.
 Machine machine_here();
+
+/// What tells this machine's host from others, also from one of the same name.
+std::string place_of(const Machine& machine);
 
 /// The NUMA node of the device at this bus id ("0000:3B:00.0"); -1 where the system does not know.
 int node_of_device(const std::string& bus_id);

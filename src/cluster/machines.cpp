@@ -26,12 +26,10 @@ std::string named(const Ranks& ranks) {
   return fmt::format("rank{} {}", ranks.size() == 1 ? "" : "s", fmt::join(ranks, ", "));
 }
 
-std::string place(const Machine& machine) { return machine.host + " " + machine.boot; }
-
 std::map<std::string, Ranks> hosts_of(const std::vector<Machine>& machines) {
   std::map<std::string, Ranks> made;
   for (std::size_t rank = 0; rank < machines.size(); ++rank) {
-    made[place(machines[rank])].push_back(static_cast<int>(rank));
+    made[place_of(machines[rank])].push_back(static_cast<int>(rank));
   }
   return made;
 }
@@ -68,9 +66,13 @@ Said versions(const std::vector<Machine>& machines) {
     const Ranks few = minority(held, most);
     if (few.empty()) continue;
     apart.insert(few.begin(), few.end());
+    std::vector<std::string> texts;
+    for (const auto& [version, ranks] : others(held, most)) {
+      texts.push_back(fmt::format("{} {}", named(ranks), version));
+    }
     made.faults.push_back({"version-skew", few,
-                           fmt::format("versions of {} differ: most ranks have {}, but {} {}", name,
-                                       most, named(few), held[few.front()]),
+                           fmt::format("versions of {} differ: most ranks have {}, but {}", name,
+                                       most, fmt::join(texts, ", ")),
                            name == may_differ});
   }
   made.differing = std::ssize(apart);
@@ -132,13 +134,13 @@ Said shared(const std::vector<Machine>& machines) {
   return limit(
       "limits.shared", "/dev/shm", machines,
       [&](const Machine& each) {
-        const std::int64_t needed = segment_bytes * std::ssize(by_host[place(each)]);
+        const std::int64_t needed = segment_bytes * std::ssize(by_host[place_of(each)]);
         return each.shared_free == unlimited || each.shared_free >= needed;
       },
       [&](const Machine& each) {
         return fmt::format("{} bytes are free in /dev/shm of {}, and {} ranks there need {}",
-                           each.shared_free, each.host, by_host[place(each)].size(),
-                           segment_bytes * std::ssize(by_host[place(each)]));
+                           each.shared_free, each.host, by_host[place_of(each)].size(),
+                           segment_bytes * std::ssize(by_host[place_of(each)]));
       });
 }
 
@@ -148,7 +150,7 @@ Said processors(const std::vector<Machine>& machines) {
   std::map<std::pair<std::string, std::vector<int>>, Ranks> sharing;
   for (std::size_t rank = 0; rank < machines.size(); ++rank) {
     const Machine& each = machines[rank];
-    sharing[{place(each), each.cpus}].push_back(static_cast<int>(rank));
+    sharing[{place_of(each), each.cpus}].push_back(static_cast<int>(rank));
   }
   for (const auto& [shared, ranks] : sharing) {
     const std::size_t cpus = shared.second.size();

@@ -6,6 +6,8 @@
 #include <iterator>
 #include <sstream>
 
+#include "group/shared.h"
+
 namespace slicecheck::group {
 namespace {
 
@@ -63,10 +65,7 @@ void refuse_together(Group& group, const Reason& mine, std::string_view what) {
 void lose(int rank, std::string text) { throw Lost(rank, std::move(text)); }
 
 std::vector<std::string> share_texts(Group& group, const std::string& mine) {
-  const std::int64_t bytes = static_cast<std::int64_t>(mine.size());
-  std::vector<std::int64_t> sizes(group.size());
-  group.share({reinterpret_cast<const std::uint8_t*>(&bytes), sizeof bytes},
-              {reinterpret_cast<std::uint8_t*>(sizes.data()), sizes.size() * sizeof bytes});
+  const std::vector<std::int64_t> sizes = shared(group, static_cast<std::int64_t>(mine.size()));
   const std::int64_t widest = *std::max_element(sizes.begin(), sizes.end());
   ByteVector padded(widest);
   std::copy(mine.begin(), mine.end(), padded.begin());

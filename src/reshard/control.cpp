@@ -4,6 +4,7 @@
 #include <cmath>
 #include <cstring>
 
+#include "group/shared.h"
 #include "layout/rows.h"
 
 namespace slicecheck::reshard {
@@ -55,11 +56,8 @@ void swap_bytes(std::uint8_t* a, std::uint8_t* b, std::int64_t bytes) {
 
 // The sum of every rank's value, in rank order. Collective.
 double total(group::Group& group, double mine) {
-  std::vector<double> all(group.size());
-  group.share({reinterpret_cast<const std::uint8_t*>(&mine), sizeof mine},
-              {reinterpret_cast<std::uint8_t*>(all.data()), all.size() * sizeof mine});
   double sum = 0;
-  for (const double value : all) sum += value;
+  for (const double value : group::shared(group, mine)) sum += value;
   return sum;
 }
 

@@ -5,7 +5,7 @@
 
 #include "base/majority.h"
 #include "group/agree.h"
-#include "reshard/shared.h"
+#include "group/shared.h"
 
 namespace slicecheck::reshard {
 namespace {
@@ -26,7 +26,7 @@ std::string text(const Parameters& parameters) {
 /// Why this rank's parameters are not those of most ranks; the same sentence on every rank of the
 /// minority. Collective.
 Reason differing(group::Group& group, const Parameters& mine) {
-  const std::vector<Parameters> all = shared(group, mine);
+  const std::vector<Parameters> all = group::shared(group, mine);
   const Parameters most = majority(all);
   if (mine == most) return {};
   std::vector<std::string> held;

@@ -6,8 +6,8 @@
 #include <cmath>
 
 #include "base/majority.h"
+#include "group/shared.h"
 #include "reshard/reshard.h"
-#include "reshard/shared.h"
 
 namespace slicecheck::reshard {
 namespace {
@@ -96,7 +96,7 @@ Reason check_global_scales(const experts::StockExperts& stock, group::Group& gro
   const GlobalBits mine = held.reason ? GlobalBits{}
                                       : GlobalBits{std::bit_cast<std::uint32_t>((*held)[0]),
                                                    std::bit_cast<std::uint32_t>((*held)[1])};
-  const std::vector<GlobalBits> all = shared(group, mine);
+  const std::vector<GlobalBits> all = group::shared(group, mine);
   if (held.reason) return held.reason;
   const bool sound = std::all_of(all.begin(), all.end(), [](const GlobalBits& bits) {
     return !static_cast<bool>(flawed_global(bits));

@@ -29,12 +29,12 @@ class Cluster(program.ProgramTest):
     def with_fault(self, run, fault, ranks=3):
         return run.launched(program.mpirun(ranks), fault, *HOST[1:], command="cluster")
 
-    def apart(self, *ranks):
+    def apart(self, *ranks, more=""):
         """Each rank by a command line of its own, for a shell."""
         report = self._report()
         command = [program.MPIRUN, *program.FLAGS]
         for number, line in enumerate(ranks):
-            line = f"{line} {program.PROGRAM} {' '.join(HOST)} --report {report}"
+            line = f"{line} {program.PROGRAM} {' '.join(HOST)} {more} --report {report}"
             command += [":"] * (number > 0) + ["-n", "1", "sh", "-c", line]
         return program.launch(command, report, self.folder)
 
@@ -133,13 +133,8 @@ class Cluster(program.ProgramTest):
         (shard,) = list((self.folder / "b/ckpt").glob("*.safetensors"))[:1]
         with open(shard, "ab") as file:
             file.write(b"x")
-        report = self._report()
-        command = [program.MPIRUN, *program.FLAGS]
-        for number, name in enumerate(("a", "b", "c")):
-            line = f"cd {self.folder / name} && exec {program.PROGRAM} {' '.join(HOST)}"
-            line += f" --checkpoint ckpt --report {report}"
-            command += [":"] * (number > 0) + ["-n", "1", "sh", "-c", line]
-        ended = program.launch(command, report)
+        each = (f"cd {self.folder / name} && exec" for name in ("a", "b", "c"))
+        ended = self.apart(*each, more="--checkpoint ckpt")
         self.assert_found(ended, "refused", "shape-differs-across-ranks", [1])
 
     def test_a_checkpoint_that_is_none_is_unusable(self):
@@ -147,6 +142,7 @@ class Cluster(program.ProgramTest):
         self.assert_ended(ended, 2, "unusable")
         self.assertEqual(len(ended.own_lines()), 1)
         self.assertEqual(self.check(ended, "host.bytes")["status"], "passed")
+        self.assertEqual(self.check(ended, "checkpoint.same")["status"], "skipped")
 
 
 class WorldOfOne(program.ProgramTest):

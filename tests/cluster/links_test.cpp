@@ -42,7 +42,11 @@ struct Spoilt {
   int rank = -1;
   std::chrono::milliseconds delay{0};
   bool changes = false;
+  int spared = 0;    // exchanges in which it changes nothing
+  bool own = false;  // its own block, not another's
 };
+
+constexpr double never_slow = 1000;  // seconds: no link is measured again
 
 class SpoiltGroup final : public group::ForwardingGroup {
  public:
@@ -52,6 +56,7 @@ class SpoiltGroup final : public group::ForwardingGroup {
       : ForwardingGroup(*part),
         spoilt_(whole.spoilt_),
         rank_(whole.rank_),
+        exchanges_(whole.exchanges_),
         owned_(std::move(part)) {}
   void all_to_all(std::uint8_t* received, const std::uint8_t* sent,
                   std::int64_t block_bytes) override {
@@ -71,12 +76,14 @@ class SpoiltGroup final : public group::ForwardingGroup {
   void spoil(std::uint8_t* received, std::int64_t block_bytes) {
     if (rank_ != spoilt_.rank) return;
     std::this_thread::sleep_for(spoilt_.delay);
-    const int from = inner().rank() == 0 ? 1 : 0;
-    if (spoilt_.changes) received[from * block_bytes + block_bytes / 2] ^= 1;
+    const int from = (inner().rank() == 0) != spoilt_.own ? 1 : 0;
+    if (spoilt_.changes && (*exchanges_)++ >= spoilt_.spared)
+      received[from * block_bytes + block_bytes / 2] ^= 1;
   }
 
   Spoilt spoilt_;
   int rank_;
+  std::shared_ptr<int> exchanges_ = std::make_shared<int>(0);  // of the whole and its parts
   std::unique_ptr<Group> owned_;
 };
 
@@ -96,7 +103,8 @@ std::vector<Said> tried(const LinkOptions& options, const Spoilt& spoilt = {}) {
 
 TEST(Links, of_a_sound_group_are_right_at_any_number_of_ranks) {
   for (const int ranks : {1, 2, 3, 4, 7}) {
-    const LinkOptions options = options_of(ranks);
+    LinkOptions options = options_of(ranks);
+    options.noise_seconds = never_slow;
     const std::vector<Said> said = tried(options);
     ASSERT_EQ(said.size(), 3U);
     const std::int64_t pairs = ranks * (ranks - 1) / 2;
@@ -112,7 +120,9 @@ TEST(Links, of_a_sound_group_are_right_at_any_number_of_ranks) {
 }
 
 TEST(Links, that_change_bytes_are_named_by_the_rank_that_they_share) {
-  const std::vector<Said> said = tried(options_of(5), {2, {}, true});
+  LinkOptions options = options_of(5);
+  options.noise_seconds = never_slow;
+  const std::vector<Said> said = tried(options, {2, {}, true});
   ASSERT_EQ(said[0].faults.size(), 1U);
   EXPECT_EQ(said[0].faults[0].cause, "transport-corruption");
   EXPECT_EQ(said[0].faults[0].ranks, std::vector{2});
@@ -123,6 +133,26 @@ TEST(Links, that_change_bytes_are_named_by_the_rank_that_they_share) {
   ASSERT_EQ(said[2].faults.size(), 1U);
   EXPECT_EQ(said[2].faults[0].ranks, (std::vector{0, 2}));
   EXPECT_EQ(said[2].differing, 3);
+}
+
+TEST(Links, that_change_bytes_only_when_they_are_measured_again_are_named_too) {
+  // Three exchanges of all, and two with each of three others.
+  const Spoilt late{3, std::chrono::milliseconds(50), true, 3 + 2 * 3};
+  const Said said = tried(options_of(4), late)[0];
+  ASSERT_EQ(said.faults.size(), 1U);
+  EXPECT_EQ(said.faults[0].ranks, std::vector{3});
+  EXPECT_NE(said.faults[0].text.find("10 of 120000 bytes changed between rank 0 and rank 3"),
+            std::string::npos);
+}
+
+TEST(Links, of_a_rank_to_itself_are_held_too) {
+  LinkOptions options = options_of(2);
+  options.noise_seconds = never_slow;
+  const Said said = tried(options, {1, {}, true, 0, true})[2];
+  EXPECT_EQ(said.differing, 3);
+  ASSERT_EQ(said.faults.size(), 1U);
+  EXPECT_EQ(said.faults[0].ranks, std::vector{1});
+  EXPECT_NE(said.faults[0].text.find("from rank 1 to itself"), std::string::npos);
 }
 
 TEST(Links, of_a_rank_that_is_slow_alone_too_are_named_by_it) {

@@ -75,6 +75,16 @@ TEST(Machines, another_version_is_named_with_the_few_that_have_it) {
   EXPECT_FALSE(found.warning);
 }
 
+TEST(Machines, of_three_versions_each_is_named_with_its_ranks) {
+  const Fault found = fault("launch.versions", [](std::vector<Machine>& all) {
+    all[1].versions["nccl"] = "2.18.5";
+    all[4].versions.erase("nccl");
+  });
+  EXPECT_EQ(found.ranks, (std::vector{1, 4}));
+  EXPECT_EQ(found.text,
+            "versions of nccl differ: most ranks have 2.28.9, but rank 1 2.18.5, rank 4 none");
+}
+
 TEST(Machines, a_version_that_one_does_not_have_differs_too) {
   const Fault found =
       fault("launch.versions", [](std::vector<Machine>& all) { all[5].versions.erase("mpi"); });
@@ -175,6 +185,7 @@ TEST(Machines, say_all_of_themselves) {
   EXPECT_EQ(read(written(machine)), machine);
   machine.boot = "a-b";
   EXPECT_EQ(read(written(machine)), machine);
+  machine.no_device = "this host has 2 ranks and 1 GPUs";
   machine.device.clear();
   machine.nodes.clear();
   EXPECT_EQ(read(written(machine)), machine);

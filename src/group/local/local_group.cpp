@@ -12,6 +12,7 @@
 
 #include "base/must.h"
 #include "group/agree.h"
+#include "group/shared.h"
 
 namespace slicecheck::group {
 namespace {
@@ -202,9 +203,7 @@ class LocalGroup final : public Group {
   }
 
   std::unique_ptr<Group> split(int color) override {
-    std::vector<int> colors(size());
-    share({reinterpret_cast<const std::uint8_t*>(&color), sizeof color},
-          {reinterpret_cast<std::uint8_t*>(colors.data()), colors.size() * sizeof color});
+    const std::vector<int> colors = shared(*this, color);
     std::vector<int> ranks;
     int mine = 0;
     for (int other = 0; other < size(); ++other) {

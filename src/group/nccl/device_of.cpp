@@ -1,9 +1,9 @@
 #include <fmt/format.h>
 #include <fmt/ranges.h>
 
-#include <algorithm>
 #include <map>
 
+#include "base/majority.h"
 #include "group/nccl/nccl_group.h"
 
 namespace slicecheck::group {
@@ -39,25 +39,17 @@ std::string nccl_version_text(int version) {
 }
 
 Reason unequal_versions(const std::vector<int>& versions) {
-  std::map<int, std::vector<std::size_t>> ranks;
-  for (std::size_t rank = 0; rank < versions.size(); ++rank) {
-    ranks[versions[rank]].push_back(rank);
+  if (versions.empty()) return {};
+  const int most = majority(versions);
+  std::vector<std::string> apart;
+  for (const auto& [version, ranks] : others(versions, most)) {
+    apart.push_back(fmt::format("rank{} {} ha{} {}", ranks.size() == 1 ? "" : "s",
+                                fmt::join(ranks, ", "), ranks.size() == 1 ? "s" : "ve",
+                                nccl_version_text(version)));
   }
-  if (ranks.size() <= 1) return {};
-  // Most ranks' version; where two are held equally often, the lowest rank's.
-  const auto most = std::max_element(ranks.begin(), ranks.end(), [](const auto& a, const auto& b) {
-    return a.second.size() != b.second.size() ? a.second.size() < b.second.size()
-                                              : a.second.front() > b.second.front();
-  });
-  std::vector<std::string> others;
-  for (const auto& [version, held] : ranks) {
-    if (version == most->first) continue;
-    others.push_back(fmt::format("rank{} {} ha{} {}", held.size() == 1 ? "" : "s",
-                                 fmt::join(held, ", "), held.size() == 1 ? "s" : "ve",
-                                 nccl_version_text(version)));
-  }
+  if (apart.empty()) return {};
   return Reason(fmt::format("NCCL versions differ: most ranks have {}, but {}",
-                            nccl_version_text(most->first), fmt::join(others, ", ")),
+                            nccl_version_text(most), fmt::join(apart, ", ")),
                 "version-skew");
 }
 

@@ -13,6 +13,7 @@
 
 #include "base/must.h"
 #include "group/agree.h"
+#include "group/shared.h"
 
 namespace slicecheck::group {
 namespace {
@@ -326,11 +327,7 @@ Reason shared_gpu(Group& control, const memory::Device& device) {
 }
 
 Reason unequal_versions(Group& control) {
-  const int mine = nccl_version();
-  std::vector<int> all(static_cast<std::size_t>(control.size()));
-  control.share({reinterpret_cast<const std::uint8_t*>(&mine), sizeof mine},
-                {reinterpret_cast<std::uint8_t*>(all.data()), all.size() * sizeof mine});
-  return group::unequal_versions(all);
+  return group::unequal_versions(shared(control, nccl_version()));
 }
 
 }  // namespace
