@@ -133,6 +133,9 @@ TEST(Links, that_change_bytes_are_named_by_the_rank_that_they_share) {
   ASSERT_EQ(said[2].faults.size(), 1U);
   EXPECT_EQ(said[2].faults[0].ranks, (std::vector{0, 2}));
   EXPECT_EQ(said[2].differing, 3);
+  // On one host all of its ranks have such a link, and it alone has each.
+  options.hosts.assign(5, "one");
+  EXPECT_EQ(tried(options, {2, {}, true})[0].faults.at(0).ranks, std::vector{2});
 }
 
 TEST(Links, that_change_bytes_only_when_they_are_measured_again_are_named_too) {
