@@ -63,6 +63,8 @@ struct Subject {
                                            std::int64_t) = experts::placed_slice;
   experts::TpExperts (*reshard)(const experts::StockExperts&, group::Group&,
                                 std::int64_t) = reshard::reshard_nvfp4;
+  experts::TpExperts (*streamed)(const experts::StockExperts&, group::Group&,
+                                 std::int64_t) = reshard::streamed_nvfp4;
   void (*decode_row)(const moe::CodeMatrix&, std::int64_t, std::span<float>) = moe::decode_row;
   moe::Quantised (*quantised)(const std::vector<float>&, std::int64_t, float) = moe::quantised;
   moe::Routing (*covering)(const moe::RoutingPlan&) = moe::covering;

@@ -100,10 +100,33 @@ class GatherOwn final : public Passing {
   }
 };
 
+// Packs a kind while the same tensor still travels: the kind before the last one's bytes are gone.
+class PackTooSoon final : public Passing {
+ public:
+  using Passing::Passing;
+  void all_to_all(std::uint8_t* received, const std::uint8_t* sent,
+                  std::int64_t block_bytes) override {
+    ByteVector packed(sent, sent + block_bytes * to_.size());
+    const std::size_t lost = std::min(packed.size(), before_.size());
+    std::copy_n(before_.begin(), lost, packed.begin());
+    to_.all_to_all(received, packed.data(), block_bytes);
+    before_.assign(sent, sent + block_bytes * to_.size());
+  }
+
+ private:
+  ByteVector before_;
+};
+
 template <typename Wrong>
 TpExperts over(const StockExperts& stock, group::Group& group, std::int64_t experts) {
   Wrong wrong(group);
   return reshard::reshard_nvfp4(stock, wrong, experts);
+}
+
+template <typename Wrong>
+TpExperts streamed_over(const StockExperts& stock, group::Group& group, std::int64_t experts) {
+  Wrong wrong(group);
+  return reshard::streamed_nvfp4(stock, wrong, experts);
 }
 
 TpExperts one_ulp_more(const StockExperts& stock, group::Group& group, std::int64_t experts) {
@@ -186,6 +209,12 @@ Planted of_reshard(std::string name, std::string law, decltype(Subject::reshard)
   return made;
 }
 
+Planted of_streamed(std::string name, decltype(Subject::streamed) wrong) {
+  Planted made{std::move(name), "Reshard.equals_the_conversion_of_the_slice", Subject()};
+  made.subject.streamed = wrong;
+  return made;
+}
+
 Planted of_agree(std::string name, decltype(Subject::agree) wrong) {
   Planted made{std::move(name), "Agree.all_refuse_with_the_lowest_rank_s_sentence", Subject()};
   made.subject.agree = wrong;
@@ -216,6 +245,8 @@ std::vector<Planted> planted_groups() {
       of_reshard("experts received in another order", slices, over<ReceiveOrder>),
       of_reshard("runs packed in another order", slices, over<Pack>),
       of_reshard("the stock changed on the last rank", slices, stock_spoilt),
+      of_streamed("streamed slices sent to the rank before", streamed_over<SendOrder>),
+      of_streamed("a kind packed while the tensor travels", streamed_over<PackTooSoon>),
       of_reshard("scalars gathered in another order", scalars, over<GatherOrder>),
       of_reshard("scalars not gathered", scalars, over<GatherOwn>),
       of_reshard("a scalar one ulp more", scalars, one_ulp_more),

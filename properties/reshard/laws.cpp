@@ -53,27 +53,39 @@ Digest digest_of(const StockExperts& stock) {
   return all.of();
 }
 
+using Way = decltype(Subject::reshard);
+
 /// The tp experts of a stock, or why there are none. Collective: a refusal is of all ranks.
-Result<TpExperts> resharded(const StockExperts& stock, std::int64_t experts, const Subject& subject,
+Result<TpExperts> resharded(const StockExperts& stock, std::int64_t experts, Way way,
                             group::Group& group) {
   try {
-    return subject.reshard(stock, group, experts);
+    return way(stock, group, experts);
   } catch (const group::Refusal& refusal) {
     return Reason(refusal.what());
   }
 }
 
-Reason not_the_conversion_of_the_slice(const Case& given, const Subject& subject,
-                                       group::Group& group) {
-  const StockExperts stock = experts::payload_stock(given.payload, given.shape, group.rank());
+/// What a way of the exchange makes of a sound stock that is not due, or nothing. Collective.
+Reason not_what_is_due(const StockExperts& stock, const TpExperts& due, Way way,
+                       group::Group& group) {
   const Digest before = digest_of(stock);
-  const Result<TpExperts> tp = resharded(stock, given.shape.experts, subject, group);
+  const Result<TpExperts> tp = resharded(stock, due.num_experts, way, group);
   if (tp.reason) return Reason(fmt::format("refused what is sound: {}", tp.reason.text()));
   if (digest_of(stock) != before) {
     return Reason(fmt::format("the stock of rank {} has changed", group.rank()));
   }
-  return different(*tp, experts::payload_tp(given.payload, given.shape, group.rank()),
-                   group.rank());
+  return different(*tp, due, group.rank());
+}
+
+// Both ways are tried whatever the first gave: no rank leaves the others alone in the second.
+Reason not_the_conversion_of_the_slice(const Case& given, const Subject& subject,
+                                       group::Group& group) {
+  const StockExperts stock = experts::payload_stock(given.payload, given.shape, group.rank());
+  const TpExperts due = experts::payload_tp(given.payload, given.shape, group.rank());
+  Reason first = not_what_is_due(stock, due, subject.reshard, group);
+  const Reason second = not_what_is_due(stock, due, subject.streamed, group);
+  if (first || !second) return first;
+  return Reason(fmt::format("streamed: {}", second.text()));
 }
 
 // Any finite positive normal number, by expert and scalar: the exponent is not 0 or 255.
@@ -102,7 +114,7 @@ Reason scalars_not_in_expert_order(const Case& given, const Subject& subject, gr
   const layout::Shape small{given.shape.experts, 128, 64 * given.shape.tp, given.shape.tp};
   const std::int64_t first = group.rank() * held;
   const StockExperts stock = experts::stock_of(small, any_scalars(given, first, held), first);
-  const Result<TpExperts> tp = resharded(stock, small.experts, subject, group);
+  const Result<TpExperts> tp = resharded(stock, small.experts, subject.reshard, group);
   if (tp.reason) return Reason(fmt::format("refused what is sound: {}", tp.reason.text()));
   const TpExperts due = experts::tp_of(small, any_scalars(given, 0, small.experts));
   for (const Scalar scalar : experts::all_scalars) {
@@ -115,7 +127,7 @@ Reason scalars_not_in_expert_order(const Case& given, const Subject& subject, gr
 
 Reason not_refused_alike(const Case& given, const Subject& subject, group::Group& group) {
   const Given mine = given_to(given, group.rank());
-  const Result<TpExperts> tp = resharded(mine.stock, mine.experts, subject, group);
+  const Result<TpExperts> tp = resharded(mine.stock, mine.experts, subject.reshard, group);
   // Whoever left the others alone in there would be missed here.
   const std::int64_t refused = group.least(tp.reason ? 1 : 0);
   if (refused == 0) {
@@ -152,7 +164,7 @@ std::string due_refusal(const Case& given) {
 // Every rank is told the whole sentence, none goes on; and where nobody is misplaced, all do.
 Reason misplaced_not_refused(const Case& given, const Subject& subject, group::Group& group) {
   const Given mine = misplaced_to(given, group.rank());
-  const Result<TpExperts> tp = resharded(mine.stock, mine.experts, subject, group);
+  const Result<TpExperts> tp = resharded(mine.stock, mine.experts, subject.reshard, group);
   const std::string due = due_refusal(given);
   const std::string said = tp.reason ? tp.reason.text() : "";
   if (said == due) return {};

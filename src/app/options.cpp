@@ -160,7 +160,7 @@ void add_reshard(CLI::App& app, Options& options) {
   add_launch(command, options);
   add_experts(command, options);
   add_probe(command, options);
-  command.add_option("--engine", options.engine, "reference, collective or a name")
+  command.add_option("--engine", options.engine, "reference, collective, streamed or a name")
       ->capture_default_str();
   command.add_option("--repeat", options.repeat, "rounds, each with the next seed")
       ->transform(whole(std::int64_t{1}, std::int64_t{1} << 40));

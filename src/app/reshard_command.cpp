@@ -112,7 +112,7 @@ Result<engine::Engine> engine_of(const Context& context) {
   const std::string& name = context.options.engine;
   std::optional<engine::Engine> made = context.engines(name);
   if (made) return std::move(*made);
-  return Reason(fmt::format("engine {} is not known: reference or collective", name));
+  return Reason(fmt::format("engine {} is not known: reference, collective or streamed", name));
 }
 
 /// What all ranks of the launch settle before any group acts for itself: from then on a group that

@@ -1,6 +1,6 @@
 // Engines under test behind one interface: each makes a rank's tp experts out of what the ranks
-// hold. Built in are `reference` (no communication: each slice is made from the plain experts) and
-// `collective` (the seed over a group).
+// hold. Built in are `reference` (no communication: each slice is made from the plain experts),
+// `collective` (the seed over a group) and `streamed` (the seed, packing while it exchanges).
 #pragma once
 
 #include <functional>
@@ -41,8 +41,7 @@ experts::TpExperts reference(const EngineInput& input, group::Group& group);
 /// The tp experts of this rank by the seed's exchange (reshard_nvfp4). Collective over `group`.
 experts::TpExperts collective(const EngineInput& input, group::Group& group);
 
-/// Room for one rank's tp experts in `space`, bytes not set.
-/// Refuses when: memory is out.
-Result<experts::TpExperts> allocated_tp(const layout::Shape& shape, memory::Space& space);
+/// The same, packing while it exchanges (streamed_nvfp4). Collective over `group`.
+experts::TpExperts streamed(const EngineInput& input, group::Group& group);
 
 }  // namespace slicecheck::engine

@@ -1,7 +1,6 @@
-#include <fmt/format.h>
-
 #include "engine/engine.h"
 #include "group/agree.h"
+#include "reshard/steps.h"
 
 namespace slicecheck::engine {
 namespace {
@@ -37,32 +36,10 @@ Reason fill_scalars(experts::TpExperts& tp, const EngineInput& input, memory::Sp
 
 }  // namespace
 
-Result<experts::TpExperts> allocated_tp(const layout::Shape& shape, memory::Space& space) {
-  experts::TpExperts made;
-  made.intermediate = shape.slice();
-  made.num_experts = shape.experts;
-  const auto room = [&](Tensor& tensor, std::string_view name) -> Reason {
-    auto memory = space.allocate(tensor.bytes(), fmt::format("tp {}", name));
-    if (!memory.reason) tensor.data = *memory;
-    return memory.reason;
-  };
-  for (const layout::Kind kind : layout::kinds) {
-    Tensor& tensor = experts::tensor_of(made, kind);
-    tensor = {Dtype::u8, experts::final_extents(kind, shape), {}, nullptr};
-    if (Reason reason = room(tensor, layout::name(kind))) return reason;
-  }
-  for (const experts::Scalar scalar : experts::all_scalars) {
-    Tensor& tensor = experts::tensor_of(made, scalar);
-    tensor = {Dtype::f32, {shape.experts}, {}, nullptr};
-    if (Reason reason = room(tensor, experts::name(scalar))) return reason;
-  }
-  return made;
-}
-
 experts::TpExperts reference(const EngineInput& input, group::Group& group) {
   layout::Shape shape = experts::shape_of(input.stock, group.size());
   shape.experts = input.experts;
-  Result<experts::TpExperts> tp = allocated_tp(shape, group.space());
+  Result<experts::TpExperts> tp = reshard::allocated_tp(shape, group.space());
   Reason reason = tp.reason;
   if (!reason) reason = fill(*tp, input, group.rank(), group.space());
   if (!reason) reason = fill_scalars(*tp, input, group.space());

@@ -8,6 +8,7 @@
 #include <vector>
 
 #include "base/digest.h"
+#include "base/must.h"
 #include "base/reason.h"
 #include "layout/cut.h"
 #include "layout/payload.h"
@@ -67,7 +68,8 @@ struct Packed {
 
 /// One space of memory. Pointers given to a space are that space's; `Bytes` are host bytes.
 /// Operations are ordered one after another; those that return a value have ended when they return.
-/// Memory is given back in that order too: a buffer may be let go while operations still read it.
+/// Work that may overlap goes to a second lane, beside(), which is ordered by itself. Memory is
+/// given back in that order too: a buffer may be let go while operations still read it.
 class Space {
  public:
   Space() = default;
@@ -117,7 +119,20 @@ class Space {
 
   /// Waits until every operation so far has ended.
   virtual void synchronise() = 0;
+
+  /// A second lane to the same memory, which works beside this one with half of the device and
+  /// lives as long as it. What it writes or reads must stay until this lane has waited for it.
+  /// A space of one lane, as the host's, gives itself.
+  virtual Space& beside() { return *this; }
+
+  /// What this lane is given from now on begins when all that the other lane of its memory,
+  /// `other`, was given so far has ended. The host does not wait.
+  virtual void wait_for(Space& other);
 };
+
+inline void Space::wait_for(Space& other) {
+  must(&other == this, "a space of one lane waits for another");
+}
 
 /// Host memory. Plain loops over rows and tiles, written for the memory's speed.
 std::unique_ptr<Space> host_space();

@@ -32,6 +32,12 @@ inline constexpr std::string_view refusal = "Expert TP cannot reshard the stock 
 experts::TpExperts reshard_nvfp4(const experts::StockExperts& stock, group::Group& group,
                                  std::int64_t num_experts);
 
+/// The same result, refusals and number of collectives; while one kind travels, the next is packed
+/// in the second lane of group.space(). Collective over `group`. Cost: two packed tensors, of w13's
+/// and of w2's size, beside stock and result; where the space has one lane, no time is won.
+experts::TpExperts streamed_nvfp4(const experts::StockExperts& stock, group::Group& group,
+                                  std::int64_t num_experts);
+
 /// Why this rank's global input scales (a1_gscale, a2_gscale) are not the finite positive number,
 /// bit for bit, that the ranks share; or nothing. A rank whose own scale is no such number says so;
 /// where all are, those of the minority do, and where two values are held equally often, those that

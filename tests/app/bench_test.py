@@ -13,6 +13,7 @@ TIMED = (
     "bench.verify",
     "bench.all_to_all",
     "bench.reshard",
+    "bench.streamed",
 )
 
 
@@ -37,10 +38,11 @@ class Bench(program.ProgramTest):
     def assert_bound(self, checks):
         """On host memory: the all-to-all and the pack, and 10 %."""
         median = {name: checks[name]["figures"]["median_ms"] for name in TIMED}
-        figures = checks["bench.reshard"]["figures"]
         bound = 1.1 * (median["bench.all_to_all"] + median["bench.pack"])
-        self.assertAlmostEqual(figures["bound_ms"] / bound, 1, 6)
-        self.assertAlmostEqual(figures["of_the_bound"] / (median["bench.reshard"] / bound), 1, 6)
+        for name in ("bench.reshard", "bench.streamed"):
+            figures = checks[name]["figures"]
+            self.assertAlmostEqual(figures["bound_ms"] / bound, 1, 6)
+            self.assertAlmostEqual(figures["of_the_bound"] / (median[name] / bound), 1, 6)
 
     def test_threads_and_mpi_give_the_same_figures(self):
         for ended in (
@@ -52,7 +54,11 @@ class Bench(program.ProgramTest):
             self.assert_bound(checks)
             whole = 4 * (2 * 256 * 128 + 2 * 256 * 16 + 256 * 128 + 256 * 16) // 2
             self.assertEqual(checks["bench.reshard"]["compared"], whole)
+            self.assertEqual(checks["bench.streamed"]["compared"], whole)
             self.assertEqual(checks["bench.pack"]["compared"], 2 * whole)
+            # Both engines' tp of both ranks was judged.
+            w2_bytes = 4 * 256 * 128
+            self.assertEqual(checks["bytes.w2"]["compared"], 2 * w2_bytes)
             self.assertEqual(checks["bench.memory"]["figures"]["stock_and_result_bytes"], 2 * whole)
 
     def test_a_checkpoint_and_a_shape_that_does_not_split_are_turned_down(self):

@@ -40,10 +40,12 @@ class Gpu(program.ProgramTest):
         return self.mpi(ranks, *arguments, *NCCL, *share)
 
     def test_every_byte_of_every_payload_is_right(self):
+        tried = [(payload, "collective") for payload in ("bytes", "numeric", "exact")]
         for ranks in (2, 3, 4, 8):
-            for payload in ("bytes", "numeric", "exact"):
-                with self.subTest(ranks=ranks, payload=payload):
-                    ended = self.nccl(ranks, "reshard", "--payload", payload, "--probe", "none")
+            for payload, engine in [*tried, ("numeric", "streamed")]:
+                with self.subTest(ranks=ranks, payload=payload, engine=engine):
+                    given = ("--payload", payload, "--engine", engine, "--probe", "none")
+                    ended = self.nccl(ranks, "reshard", *given)
                     self.assertEqual(ended.code, 0, ended.stderr)
                     self.assertEqual(ended.report["case"]["transport"], "nccl")
                     for entry in ended.report["ranks"]:
@@ -54,9 +56,10 @@ class Gpu(program.ProgramTest):
         self.assertRegex(ended.report["run"]["versions"]["cuda_driver"], r"^\d+\.\d+$")
 
     def test_both_probes_pass_on_what_the_devices_made(self):
-        for payload in ("bytes", "numeric"):
-            with self.subTest(payload=payload):
-                ended = self.nccl(2, "reshard", "--payload", payload, "--probe", "both")
+        for payload, engine in (("bytes", "streamed"), ("numeric", "collective")):
+            with self.subTest(payload=payload, engine=engine):
+                given = ("--payload", payload, "--engine", engine, "--probe", "both")
+                ended = self.nccl(2, "reshard", *given)
                 self.assertEqual(ended.code, 0, ended.stderr)
                 self.assertEqual(
                     {probe["kind"] for probe in ended.report["probes"]}, {"random", "exact"}
@@ -87,12 +90,12 @@ class Gpu(program.ProgramTest):
         share = ("--share-gpu",) if ranks > devices() else ()
         limit = 8
         for kind, code, cause in (("stop", 4, "rank-hung"), ("kill", 137, "rank-lost")):
-            for call in (1, 8):
-                with self.subTest(kind=kind, call=call):
+            for call, engine in ((1, "collective"), (8, "collective"), (8, "streamed")):
+                with self.subTest(kind=kind, call=call, engine=engine):
                     report = self._report()
                     command = ["env", f"SLICECHECK_FAULT={kind} 1 reshard {call}", program.MPIRUN]
                     command += [*program.FLAGS, "-n", str(ranks), FAULTY, "reshard", *NCCL, *share]
-                    command += ["--probe", "none", "--timeout", str(limit)]
+                    command += ["--engine", engine, "--probe", "none", "--timeout", str(limit)]
                     start = time.monotonic()
                     ended = program.launch([*command, "--report", str(report)], report)
                     self.assertLess(time.monotonic() - start, limit + SLACK)
@@ -107,14 +110,18 @@ class Gpu(program.ProgramTest):
         self.assertEqual({check["group"] for check in ended.report["checks"]}, {0, 1})
 
     def test_dumps_are_those_of_mpi_and_of_threads(self):
-        dumps = {name: self.folder / name for name in ("nccl", "mpi", "local")}
+        dumps = {name: self.folder / name for name in ("nccl", "streamed", "mpi", "local")}
         one = ("reshard", "--probe", "none", "--dump")
         self.assertEqual(self.nccl(2, *one, str(dumps["nccl"])).code, 0)
+        made = self.nccl(2, *one, str(dumps["streamed"]), "--engine", "streamed")
+        self.assertEqual(made.code, 0)
         self.assertEqual(self.mpi(2, *one, str(dumps["mpi"])).code, 0)
         self.assertEqual(self.local(2, *one, str(dumps["local"])).code, 0)
         names = sorted(path.name for path in dumps["nccl"].iterdir())
         self.assertGreater(len(names), 4)
-        for other in ("mpi", "local"):
+        # The manifest names the engine.
+        names.remove("manifest.json")
+        for other in ("streamed", "mpi", "local"):
             same, differing, absent = filecmp.cmpfiles(
                 dumps["nccl"], dumps[other], names, shallow=False
             )
@@ -148,13 +155,18 @@ class Gpu(program.ProgramTest):
         hidden, intermediate = 8192, 8192
         expert = 3 * hidden * intermediate // 2 * 9 // 8
         ranks_a_device = 2 if devices() < 2 else 1
-        for share_of_memory, purpose in ((0.7, "tp w13"), (0.45, "the packed w13")):
+        for share_of_memory, engine, purpose in (
+            (0.7, "collective", "tp w13"),
+            (0.45, "collective", "the packed w13"),
+            (0.45, "streamed", "the packed w2"),
+        ):
             with self.subTest(purpose=purpose):
                 held = int(share_of_memory * memory_bytes() / ranks_a_device / expert)
                 ended = self.nccl(
                     2,
                     *("reshard", "--probe", "none", "--experts", str(2 * held)),
                     *("--hidden", str(hidden), "--intermediate", str(intermediate)),
+                    *("--engine", engine),
                 )
                 self.assert_ended(ended, 3, "refused")
                 finding = ended.report["findings"][0]
@@ -195,7 +207,7 @@ class Gpu(program.ProgramTest):
         self.assertEqual(status["devices"], "failed")
         self.assertEqual(status["devices.links"], "skipped")
 
-    def test_the_bench_keeps_to_one_packed_tensor(self):
+    def test_the_bench_keeps_to_the_packed_tensors(self):
         ended = self.nccl(
             2,
             "bench",
@@ -211,6 +223,9 @@ class Gpu(program.ProgramTest):
         self.assertEqual(ended.code, 0, ended.stderr)
         memory = next(c for c in ended.report["checks"] if c["id"] == "bench.memory")["figures"]
         self.assertLessEqual(memory["transient_bytes"], memory["largest_kind_bytes"] + (1 << 20))
+        packed = memory["largest_kind_bytes"] * 3 // 2
+        self.assertLessEqual(memory["streamed_transient_bytes"], packed + (1 << 20))
+        self.assertGreater(memory["streamed_transient_bytes"], memory["largest_kind_bytes"])
 
 
 if __name__ == "__main__":

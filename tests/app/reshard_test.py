@@ -45,7 +45,7 @@ class Reshard(program.ProgramTest):
 
     def test_payloads_and_engines_pass_on_threads(self):
         for payload in ("bytes", "numeric", "exact"):
-            for engine in ("reference", "collective"):
+            for engine in ("reference", "collective", "streamed"):
                 with self.subTest(payload=payload, engine=engine):
                     ended = self.local(
                         3, "reshard", "--payload", payload, "--engine", engine, "--probe", "none"
@@ -99,7 +99,7 @@ class Reshard(program.ProgramTest):
     def test_dumps_are_equal_in_every_byte_between_transports_and_engines(self):
         runs = {"mpi": self.mpi, "local": self.local}
         files = {}
-        for engine in ("collective", "reference"):
+        for engine in ("collective", "streamed", "reference"):
             for name, run in runs.items():
                 dump = self.folder / f"{name}-{engine}"
                 self.assert_passed(

@@ -135,8 +135,9 @@ TEST(Nccl, reshard_gives_the_bytes_of_mpi_and_of_threads) {
     const experts::StockExperts stock = experts::payload_stock(payload, shape, rank);
     memory::Space& space = ranks->nccl->space();
     const experts::TpExperts by_mpi = reshard::reshard_nvfp4(stock, *ranks->mpi, shape.experts);
-    const experts::TpExperts by_nccl =
-        reshard::reshard_nvfp4(on_device(stock, space), *ranks->nccl, shape.experts);
+    const experts::StockExperts there = on_device(stock, space);
+    const experts::TpExperts by_nccl = reshard::reshard_nvfp4(there, *ranks->nccl, shape.experts);
+    const experts::TpExperts streamed = reshard::streamed_nvfp4(there, *ranks->nccl, shape.experts);
     experts::TpExperts by_threads;
     run_local({size}, [&](Group& group) {
       const auto own = experts::payload_stock(payload, shape, group.rank());
@@ -147,11 +148,13 @@ TEST(Nccl, reshard_gives_the_bytes_of_mpi_and_of_threads) {
       const Tensor got = back(tensor_of(by_nccl, each), space);
       EXPECT_TRUE(equal(got, tensor_of(by_mpi, each))) << layout::name(each);
       EXPECT_TRUE(equal(got, tensor_of(by_threads, each))) << layout::name(each);
+      EXPECT_TRUE(equal(got, back(tensor_of(streamed, each), space))) << layout::name(each);
     }
     for (const experts::Scalar each : experts::all_scalars) {
       const Tensor got = back(tensor_of(by_nccl, each), space);
       EXPECT_TRUE(equal(got, tensor_of(by_mpi, each))) << experts::name(each);
       EXPECT_TRUE(equal(got, tensor_of(by_threads, each))) << experts::name(each);
+      EXPECT_TRUE(equal(got, back(tensor_of(streamed, each), space))) << experts::name(each);
     }
   }
 }

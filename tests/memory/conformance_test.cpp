@@ -109,6 +109,18 @@ class SpaceConformance : public testing::TestWithParam<Case> {
     EXPECT_EQ(downloaded(to, std::ssize(want)), want) << layout::name(kind);
   }
 
+  // The same cut in the second lane, of a stock that the first one writes.
+  void expect_the_same_beside(const PayloadTensor& stock, const ByteVector& want) {
+    const auto from = poisoned(std::ssize(want));
+    const auto to = poisoned(std::ssize(want));
+    Space& beside = space_->beside();
+    space_->fill_payload(from.get(), stock);
+    beside.wait_for(*space_);
+    beside.pack(to.get(), from.get(), stock.kind, GetParam().shape);
+    space_->wait_for(beside);
+    EXPECT_EQ(downloaded(to, std::ssize(want)), want) << layout::name(stock.kind);
+  }
+
   std::unique_ptr<Space> space_;
 };
 
@@ -187,6 +199,7 @@ TEST_P(SpaceConformance, pack_is_every_cut_of_every_expert) {
     const ByteVector want = joined(parts);
     EXPECT_EQ(downloaded(to, bytes), want) << layout::name(kind);
     expect_own_slice_apart(kind, from.get(), want);
+    expect_the_same_beside(stock, want);
   }
 }
 
@@ -242,6 +255,26 @@ class SpaceBytes : public testing::Test {
   }
   std::unique_ptr<Space> space_;
 };
+
+// Each lane does much before the other may go on: what comes too early copies the bytes of the
+// round before, or those that are written after it.
+TEST_F(SpaceBytes, a_lane_that_waits_comes_after_all_that_the_other_was_given) {
+  constexpr std::int64_t bytes = 64 << 20;
+  const auto from = *space_->allocate(bytes, "from");
+  const auto to = *space_->allocate(bytes, "to");
+  const auto due = *space_->allocate(bytes, "due");
+  Space& beside = space_->beside();
+  space_->fill(from.get(), 0xFF, bytes);
+  for (std::uint8_t round = 1; round < 20; ++round) {
+    space_->fill(due.get(), round, bytes);
+    space_->fill(from.get(), round, bytes);
+    beside.wait_for(*space_);
+    beside.copy(to.get(), from.get(), bytes);
+    space_->wait_for(beside);
+    space_->fill(from.get(), 0xFF, bytes);
+    EXPECT_EQ(space_->compare(to.get(), due.get(), bytes), Difference{}) << int{round};
+  }
+}
 
 TEST_F(SpaceBytes, buffers_are_aligned_and_moves_keep_every_byte) {
   for (const std::int64_t bytes : {1, 255, 4097, 9 << 20}) {

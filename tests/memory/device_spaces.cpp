@@ -52,6 +52,13 @@ TEST(Devices, large_tensors_have_the_hosts_bytes) {
     ByteVector got(bytes);
     device->download(got, packed.get());
     EXPECT_EQ(host->compare(got.data(), due.get(), bytes), Difference{}) << layout::name(kind);
+    // By half of the device: each block moves several stretches.
+    device->fill(packed.get(), 0xA5, bytes);
+    device->beside().wait_for(*device);
+    device->beside().pack(packed.get(), on_device.get(), kind, shape);
+    device->wait_for(device->beside());
+    device->download(got, packed.get());
+    EXPECT_EQ(host->compare(got.data(), due.get(), bytes), Difference{}) << layout::name(kind);
   }
 }
 

@@ -19,6 +19,13 @@ using experts::TpExperts;
 
 constexpr layout::Payload payload{layout::PayloadKind::bytes, 7, 0};
 
+/// A way of the exchange, and the kinds whose size its packed tensors have.
+struct Way {
+  std::string name;
+  TpExperts (*reshard)(const StockExperts&, group::Group&, std::int64_t);
+  std::vector<layout::Kind> packed;
+};
+
 layout::Shape small(const group::Group& group) {
   return {2 * group.size(), 256, 64 * group.size(), group.size()};
 }
@@ -42,7 +49,7 @@ void expect_same(const Record& got, const Record& want) {
   }
 }
 
-void gives_each_rank_its_slice_of_every_expert(group::Group& group) {
+void gives_each_rank_its_slice_of_every_expert(group::Group& group, const Way& way) {
   const std::int64_t n = group.size();
   // The widths of the catalogue of faults (H 640, I' 128), and the smallest that cut.
   for (const layout::Shape& shape :
@@ -54,7 +61,7 @@ void gives_each_rank_its_slice_of_every_expert(group::Group& group) {
       if (n > 4 && kind != layout::PayloadKind::bytes) continue;
       const layout::Payload made{kind, 5, 0};
       const StockExperts stock = experts::payload_stock(made, shape, group.rank());
-      const TpExperts tp = reshard_nvfp4(stock, group, shape.experts);
+      const TpExperts tp = way.reshard(stock, group, shape.experts);
       expect_same(tp, experts::payload_tp(made, shape, group.rank()));
       expect_same(stock, experts::payload_stock(made, shape, group.rank()));
       EXPECT_EQ(tp.intermediate, shape.slice());
@@ -63,15 +70,17 @@ void gives_each_rank_its_slice_of_every_expert(group::Group& group) {
   }
 }
 
-void keeps_to_one_packed_tensor_and_one_exchange_a_kind(group::Group& group) {
+void keeps_to_its_packed_tensors_and_one_exchange_a_kind(group::Group& group, const Way& way) {
   const layout::Shape shape = small(group);
   const StockExperts stock = experts::payload_stock(payload, shape, group.rank());
   ScarceGroup counted(group, -1);
-  const TpExperts tp = reshard_nvfp4(stock, counted, shape.experts);
+  const TpExperts tp = way.reshard(stock, counted, shape.experts);
   std::int64_t result = 0;
   for (const layout::Kind kind : layout::kinds) result += tensor_of(tp, kind).bytes();
   for (const experts::Scalar scalar : experts::all_scalars) result += tensor_of(tp, scalar).bytes();
-  EXPECT_LE(counted.space().peak_bytes(), result + stock.w13.bytes());
+  std::int64_t packed = 0;
+  for (const layout::Kind kind : way.packed) packed += tensor_of(stock, kind).bytes();
+  EXPECT_LE(counted.space().peak_bytes(), result + packed);
   EXPECT_GE(counted.space().peak_bytes(), result);
   EXPECT_EQ(counted.all_to_alls(), 4);
   EXPECT_EQ(counted.all_gathers(), 3);
@@ -83,9 +92,10 @@ struct Ending {
   group::Agreed agreed;
 };
 
-Ending ending(const StockExperts& stock, group::Group& group, std::int64_t experts) {
+Ending ending(const Way& way, const StockExperts& stock, group::Group& group,
+              std::int64_t experts) {
   try {
-    const TpExperts made = reshard_nvfp4(stock, group, experts);
+    const TpExperts made = way.reshard(stock, group, experts);
   } catch (const group::Refusal& refused) {
     return {refused.what(), refused.agreed()};
   }
@@ -293,14 +303,14 @@ std::vector<Spoil> spoils() {
           spoiled_derived("infinite", infinity, "infinite: inf (0x7f800000)")};
 }
 
-void refuses_what_is_wrong_with_any_rank_on_all(group::Group& group) {
+void refuses_what_is_wrong_with_any_rank_on_all(group::Group& group, const Way& way) {
   const layout::Shape shape = small(group);
   const StockExperts sound = experts::payload_stock(payload, shape, group.rank());
   for (const Spoil& spoil : spoils()) {
     for (int rank = 0; rank < group.size(); ++rank) {
       Input input{sound, shape, shape.experts, group.rank()};
       if (group.rank() == rank) spoil.plant(input);
-      const Ending end = ending(input.stock, group, input.experts);
+      const Ending end = ending(way, input.stock, group, input.experts);
       const std::string want = spoil.sentence({{}, shape, shape.experts, rank});
       EXPECT_EQ(end.text, "Expert TP cannot reshard the stock experts: " + want)
           << spoil.name << " on rank " << rank;
@@ -310,27 +320,27 @@ void refuses_what_is_wrong_with_any_rank_on_all(group::Group& group) {
     }
   }
   // The group goes on as if nothing had been.
-  expect_same(reshard_nvfp4(sound, group, shape.experts),
+  expect_same(way.reshard(sound, group, shape.experts),
               experts::payload_tp(payload, shape, group.rank()));
 }
 
-void counts_the_ranks_that_refuse(group::Group& group) {
+void counts_the_ranks_that_refuse(group::Group& group, const Way& way) {
   const layout::Shape shape = small(group);
   StockExperts stock = experts::payload_stock(payload, shape, group.rank());
   stock.w2_sf.strides = {1, 2, 3};
-  const Ending end = ending(stock, group, shape.experts);
+  const Ending end = ending(way, stock, group, shape.experts);
   const int more = group.size() - 1;
   EXPECT_EQ(end.text, "Expert TP cannot reshard the stock experts: w2_sf is not contiguous, and " +
                           number(more) + " more rank" + (more == 1 ? "" : "s"));
   EXPECT_EQ(end.agreed.reasons.size(), static_cast<std::size_t>(group.size()));
 }
 
-void names_the_whole_minority(group::Group& group) {
+void names_the_whole_minority(group::Group& group, const Way& way) {
   const bool odd = group.rank() >= group.size() - (group.size() - 1) / 2;
   const layout::Shape shape = small(group);
   StockExperts stock = experts::payload_stock(payload, shape, group.rank());
   if (odd) stock.a1_gscale = host_floats({300});
-  const Ending end = ending(stock, group, shape.experts);
+  const Ending end = ending(way, stock, group, shape.experts);
   std::vector<int> ranks;
   for (const group::RankReason& each : end.agreed.reasons) ranks.push_back(each.rank);
   std::vector<int> want;
@@ -341,16 +351,19 @@ void names_the_whole_minority(group::Group& group) {
   }
 }
 
-void refuses_when_memory_is_out_on_any_rank(group::Group& group) {
+void refuses_when_memory_is_out_on_any_rank(group::Group& group, const Way& way) {
   const layout::Shape shape = small(group);
   const StockExperts stock = experts::payload_stock(payload, shape, group.rank());
-  const std::vector<std::string> purposes{
-      "scalars in a row", "scalars in a row", "tp w13",        "tp w13_sf",    "tp w2",
-      "tp w2_sf",         "tp g1_alphas",     "tp g1_scale_c", "tp g2_alphas", "the packed w13"};
+  std::vector<std::string> purposes{
+      "scalars in a row", "scalars in a row", "tp w13",        "tp w13_sf",   "tp w2",
+      "tp w2_sf",         "tp g1_alphas",     "tp g1_scale_c", "tp g2_alphas"};
+  for (const layout::Kind kind : way.packed) {
+    purposes.push_back("the packed " + std::string(layout::name(kind)));
+  }
   for (int number = 0; number < static_cast<int>(purposes.size()); ++number) {
     const int rank = number % group.size();
     ScarceGroup scarce(group, group.rank() == rank ? number : -1);
-    const Ending end = ending(stock, scarce, shape.experts);
+    const Ending end = ending(way, stock, scarce, shape.experts);
     EXPECT_EQ(end.text,
               "Expert TP cannot reshard the stock experts: no room for " + purposes[number]);
     for (const group::RankReason& each : end.agreed.reasons) {
@@ -360,12 +373,12 @@ void refuses_when_memory_is_out_on_any_rank(group::Group& group) {
   }
 }
 
-void refuses_experts_of_nothing(group::Group& group) {
+void refuses_experts_of_nothing(group::Group& group, const Way& way) {
   StockExperts stock = experts::payload_stock(payload, small(group), group.rank());
   for (const layout::Kind kind : layout::kinds) tensor_of(stock, kind).extents[0] = 0;
   for (const experts::Scalar scalar : experts::all_scalars) tensor_of(stock, scalar).extents = {0};
   stock.first_expert = 0;
-  EXPECT_NE(ending(stock, group, 0).text.find("hold nothing"), std::string::npos);
+  EXPECT_NE(ending(way, stock, group, 0).text.find("hold nothing"), std::string::npos);
 }
 
 void check_global_scales_is_nothing_where_all_agree(group::Group& group) {
@@ -380,18 +393,26 @@ void check_global_scales_is_nothing_where_all_agree(group::Group& group) {
 }  // namespace
 
 std::vector<Law> laws() {
-  return {
+  const std::vector<Way> ways{{"seed", reshard_nvfp4, {layout::Kind::w13}},
+                              {"streamed", streamed_nvfp4, {layout::Kind::w2, layout::Kind::w13}}};
+  const std::vector<std::pair<std::string, void (*)(group::Group&, const Way&)>> each{
       {"gives_each_rank_its_slice_of_every_expert", gives_each_rank_its_slice_of_every_expert},
-      {"keeps_to_one_packed_tensor_and_one_exchange_a_kind",
-       keeps_to_one_packed_tensor_and_one_exchange_a_kind},
+      {"keeps_to_its_packed_tensors_and_one_exchange_a_kind",
+       keeps_to_its_packed_tensors_and_one_exchange_a_kind},
       {"refuses_what_is_wrong_with_any_rank_on_all", refuses_what_is_wrong_with_any_rank_on_all},
       {"counts_the_ranks_that_refuse", counts_the_ranks_that_refuse},
       {"names_the_whole_minority", names_the_whole_minority},
       {"refuses_when_memory_is_out_on_any_rank", refuses_when_memory_is_out_on_any_rank},
-      {"refuses_experts_of_nothing", refuses_experts_of_nothing},
-      {"check_global_scales_is_nothing_where_all_agree",
-       check_global_scales_is_nothing_where_all_agree},
-  };
+      {"refuses_experts_of_nothing", refuses_experts_of_nothing}};
+  std::vector<Law> all;
+  for (const Way& way : ways) {
+    for (const auto& [name, law] : each) {
+      all.push_back({way.name + "_" + name, [way, law](group::Group& group) { law(group, way); }});
+    }
+  }
+  all.push_back({"check_global_scales_is_nothing_where_all_agree",
+                 check_global_scales_is_nothing_where_all_agree});
+  return all;
 }
 
 }  // namespace slicecheck::reshard

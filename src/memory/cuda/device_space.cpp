@@ -9,19 +9,10 @@
 #include "base/must.h"
 #include "memory/cuda/device.h"
 #include "memory/cuda/kernels.h"
+#include "memory/cuda/lane.h"
 
 namespace slicecheck::memory {
 namespace {
-
-std::string fault(cudaError_t status, std::string_view call) {
-  return fmt::format("{} failed on the device: {} ({})", call, cudaGetErrorString(status),
-                     cudaGetErrorName(status));
-}
-
-// After a failed call nothing on the device can be believed, so the process ends.
-void must_do(cudaError_t status, std::string_view call) {
-  if (status != cudaSuccess) bug(fault(status, call));
-}
 
 std::int64_t free_bytes() {
   std::size_t free = 0;
@@ -58,84 +49,13 @@ Device described(int index) {
   return device;
 }
 
-/// A stream, and a pool that keeps what was freed: an allocation is then no call of the driver, and
-/// memory is given back in the order of the stream. Every buffer keeps it alive.
-class Lane {
- public:
-  explicit Lane(int device) : device_(device) {
-    here();
-    must_do(cudaStreamCreateWithFlags(&stream_, cudaStreamNonBlocking), "cudaStreamCreate");
-    cudaMemPoolProps properties{};
-    properties.allocType = cudaMemAllocationTypePinned;
-    properties.location.type = cudaMemLocationTypeDevice;
-    properties.location.id = device;
-    must_do(cudaMemPoolCreate(&pool_, &properties), "cudaMemPoolCreate");
-    std::uint64_t keep = ~std::uint64_t{0};
-    must_do(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrReleaseThreshold, &keep),
-            "cudaMemPoolSetAttribute");
-  }
-
-  ~Lane() {
-    cudaSetDevice(device_);
-    cudaStreamSynchronize(stream_);
-    cudaMemPoolDestroy(pool_);
-    cudaStreamDestroy(stream_);
-  }
-  Lane(const Lane&) = delete;
-  Lane& operator=(const Lane&) = delete;
-
-  void here() const { must_do(cudaSetDevice(device_), "cudaSetDevice"); }
-  cudaStream_t stream() const { return stream_; }
-
-  void on_fault(std::function<void(const std::string&)> told) { told_ = std::move(told); }
-
-  /// As the function of that name, after whoever wants to know of it was told.
-  void must_do(cudaError_t status, std::string_view call) const {
-    if (status != cudaSuccess && told_) told_(fault(status, call));
-    memory::must_do(status, call);
-  }
-
-  /// Null when memory is out, also after what the pool kept has been given back.
-  std::uint8_t* take(std::size_t bytes) {
-    for (const bool last : {false, true}) {
-      void* made = nullptr;
-      const cudaError_t status = cudaMallocFromPoolAsync(&made, bytes, pool_, stream_);
-      if (status == cudaSuccess) return static_cast<std::uint8_t*>(made);
-      if (status != cudaErrorMemoryAllocation) must_do(status, "cudaMallocAsync");
-      static_cast<void>(cudaGetLastError());  // the refusal is not an error of the next launch
-      if (last) break;
-      must_do(cudaStreamSynchronize(stream_), "the work of the stream");
-      must_do(cudaMemPoolTrimTo(pool_, 0), "cudaMemPoolTrimTo");
-    }
-    return nullptr;
-  }
-
-  void give(std::uint8_t* data) {
-    cudaSetDevice(device_);
-    cudaFreeAsync(data, stream_);
-  }
-
-  std::int64_t peak() {
-    std::uint64_t bytes = 0;
-    std::uint64_t none = 0;
-    must_do(cudaMemPoolGetAttribute(pool_, cudaMemPoolAttrUsedMemHigh, &bytes),
-            "cudaMemPoolGetAttribute");
-    must_do(cudaMemPoolSetAttribute(pool_, cudaMemPoolAttrUsedMemHigh, &none),
-            "cudaMemPoolSetAttribute");
-    return static_cast<std::int64_t>(bytes);
-  }
-
- private:
-  int device_;
-  cudaStream_t stream_ = nullptr;
-  cudaMemPool_t pool_ = nullptr;
-  std::function<void(const std::string&)> told_;
-};
-
 class CudaSpace final : public DeviceSpace {
  public:
-  explicit CudaSpace(Device device)
-      : device_(std::move(device)), lane_(std::make_shared<Lane>(device_.index)) {
+  /// `blocks_most`: how many blocks a kernel has at once where others are to have room beside.
+  explicit CudaSpace(Device device, unsigned blocks_most = ~0U)
+      : device_(std::move(device)),
+        lane_(std::make_shared<Lane>(device_.index)),
+        blocks_most_(blocks_most) {
     for (cudaEvent_t& event : marks_) must_do(cudaEventCreate(&event), "cudaEventCreate");
     device_.free_bytes = memory::free_bytes();
   }
@@ -167,7 +87,23 @@ class CudaSpace final : public DeviceSpace {
     watcher_ = std::move(watcher);
   }
   void on_fault(std::function<void(const std::string&)> told) override {
+    if (beside_) beside_->on_fault(told);
     lane_->on_fault(std::move(told));
+  }
+
+  Space& beside() override {
+    if (!beside_) {
+      const int half = std::max(1, device_.multiprocessors / 2);
+      beside_ = std::make_unique<CudaSpace>(device_, static_cast<unsigned>(half));
+      beside_->on_fault(lane_->told());
+    }
+    return *beside_;
+  }
+
+  void wait_for(Space& other) override {
+    auto* const space = dynamic_cast<CudaSpace*>(&other);
+    must(space != nullptr, "a device waits for another memory");
+    lane_->wait_for(*space->lane_);
   }
 
   Result<std::shared_ptr<std::uint8_t>> allocate(std::int64_t bytes,
@@ -236,7 +172,7 @@ class CudaSpace final : public DeviceSpace {
   void pack(const Packed& to, const std::uint8_t* stock, layout::Kind kind,
             const layout::Shape& shape) override {
     here();
-    kernels::pack(to, stock, layout::cut(kind, shape), shape, queue());
+    kernels::pack(to, stock, layout::cut(kind, shape), shape, blocks_most_, queue());
     launched("pack");
   }
 
@@ -342,6 +278,8 @@ class CudaSpace final : public DeviceSpace {
   std::shared_ptr<std::uint8_t> scratch_;
   std::int64_t scratch_bytes_ = 0;
   std::function<void(std::chrono::milliseconds)> watcher_;
+  unsigned blocks_most_;
+  std::unique_ptr<CudaSpace> beside_;
 };
 
 }  // namespace

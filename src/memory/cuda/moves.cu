@@ -1,5 +1,7 @@
 // Kernels that move bytes: the cut and the conversion. A block writes one contiguous stretch; what
 // it reads lies in rows of a known length, found by one division a block.
+#include <algorithm>
+
 #include "memory/cuda/vectors.cuh"
 
 namespace slicecheck::memory::kernels {
@@ -19,30 +21,34 @@ struct PackPlan {
   SmallQuotient run;     // vectors of a run
   std::int64_t slice;    // vectors of a slice of all experts: runs of all experts, packed
   std::uint32_t slices;  // tp
+  std::uint32_t chunks;  // of all slices
 };
 
-// Block (chunk, d) writes vectors [chunk span, (chunk + 1) span) of slice d. d is the fastest, so
-// that blocks which read the same rows run at the same time.
+// Chunk (start, d) is vectors [start, start + span) of slice d. d is the fastest, so that blocks
+// which read the same rows run at the same time. As many blocks as chunks, or fewer where others
+// are to have room beside.
 __global__ void pack_kernel(PackPlan plan) {
-  const std::uint32_t d = blockIdx.x % plan.slices;
-  const std::int64_t start = std::int64_t{blockIdx.x / plan.slices} * pack_span;
-  const std::int64_t row = start / plan.run.divisor;
-  const auto col = static_cast<std::uint32_t>(start - row * plan.run.divisor);
   const std::uint32_t skip = (plan.slices - 1) * plan.run.divisor;  // to the next row of the slice
-  const uint4* from = plan.from + row * (std::int64_t{plan.slices} * plan.run.divisor) +
-                      std::int64_t{d} * plan.run.divisor + col;
-  uint4* to = (d == plan.own ? plan.own_to : plan.to + d * plan.slice) + start;
-  const std::int64_t left = plan.slice - start;
-  uint4 moved[pack_vectors];
+  for (std::uint32_t chunk = blockIdx.x; chunk < plan.chunks; chunk += gridDim.x) {
+    const std::uint32_t d = chunk % plan.slices;
+    const std::int64_t start = std::int64_t{chunk / plan.slices} * pack_span;
+    const std::int64_t row = start / plan.run.divisor;
+    const auto col = static_cast<std::uint32_t>(start - row * plan.run.divisor);
+    const uint4* from = plan.from + row * (std::int64_t{plan.slices} * plan.run.divisor) +
+                        std::int64_t{d} * plan.run.divisor + col;
+    uint4* to = (d == plan.own ? plan.own_to : plan.to + d * plan.slice) + start;
+    const std::int64_t left = plan.slice - start;
+    uint4 moved[pack_vectors];
 #pragma unroll
-  for (int i = 0; i < pack_vectors; ++i) {
-    const std::uint32_t x = threadIdx.x + i * wide;
-    if (x < left) moved[i] = read_once(from + x + std::int64_t{plan.run.of(col + x)} * skip);
-  }
+    for (int i = 0; i < pack_vectors; ++i) {
+      const std::uint32_t x = threadIdx.x + i * wide;
+      if (x < left) moved[i] = read_once(from + x + std::int64_t{plan.run.of(col + x)} * skip);
+    }
 #pragma unroll
-  for (int i = 0; i < pack_vectors; ++i) {
-    const std::uint32_t x = threadIdx.x + i * wide;
-    if (x < left) write_once(to + x, moved[i]);
+    for (int i = 0; i < pack_vectors; ++i) {
+      const std::uint32_t x = threadIdx.x + i * wide;
+      if (x < left) write_once(to + x, moved[i]);
+    }
   }
 }
 
@@ -146,7 +152,7 @@ uint4* vectors(std::uint8_t* at) { return reinterpret_cast<uint4*>(at); }
 }  // namespace
 
 void pack(const Packed& to, const std::uint8_t* stock, const layout::Cut& cut,
-          const layout::Shape& shape, Stream stream) {
+          const layout::Shape& shape, unsigned blocks_most, Stream stream) {
   const std::int64_t slice = shape.experts_per_rank() * cut.slice_bytes() / vector_bytes;
   const PackPlan plan{vectors(stock),
                       vectors(to.to),
@@ -154,8 +160,9 @@ void pack(const Packed& to, const std::uint8_t* stock, const layout::Cut& cut,
                       to.own,
                       SmallQuotient::by(cut.run_bytes / vector_bytes, pack_span),
                       slice,
-                      static_cast<std::uint32_t>(shape.tp)};
-  const unsigned blocks = blocks_for(slice, pack_span) * plan.slices;
+                      static_cast<std::uint32_t>(shape.tp),
+                      blocks_for(slice, pack_span) * static_cast<std::uint32_t>(shape.tp)};
+  const unsigned blocks = std::min(plan.chunks, blocks_most);
   if (blocks != 0) pack_kernel<<<blocks, wide, 0, stream>>>(plan);
 }
 
