@@ -37,6 +37,33 @@ Reason allocate(Room& room, const experts::StockExperts& stock, const layout::Sh
   return {};
 }
 
+/// Tensor i of `by_size` on its way: what a rank sends lies in `packed`, the own slice in
+/// `received`.
+struct Travel {
+  std::uint8_t* packed = nullptr;
+  std::uint8_t* received = nullptr;
+  std::int64_t block = 0;
+};
+
+Travel travel(const Room& room, std::size_t i, int ranks) {
+  const Tensor& tp = experts::tensor_of(room.tp, by_size[i]);
+  return {room.packed[i % room.packed.size()].get(), tp.data.get(), tp.bytes() / ranks};
+}
+
+void pack(const Room& room, const experts::StockExperts& stock, std::size_t i,
+          group::Group& group) {
+  const Travel to = travel(room, i, group.size());
+  group.space().beside().pack({to.packed, group.rank(), to.received + group.rank() * to.block},
+                              experts::tensor_of(stock, by_size[i]).data.get(), by_size[i],
+                              experts::shape_of(stock, group.size()));
+}
+
+/// Collective.
+void exchange(const Room& room, std::size_t i, group::Group& group) {
+  const Travel by = travel(room, i, group.size());
+  group.all_to_others(by.received, by.packed, by.block);
+}
+
 }  // namespace
 
 experts::TpExperts streamed_nvfp4(const experts::StockExperts& stock, group::Group& group,
@@ -47,20 +74,16 @@ experts::TpExperts streamed_nvfp4(const experts::StockExperts& stock, group::Gro
   Room room;
   group::refuse_together(group, allocate(room, stock, shape, space), refusal);
   beside.wait_for(space);
+  pack(room, stock, 0, group);
   for (std::size_t i = 0; i < by_size.size(); ++i) {
-    const Tensor& local = experts::tensor_of(stock, by_size[i]);
-    std::uint8_t* const packed = room.packed[i % room.packed.size()].get();
-    std::uint8_t* const received = experts::tensor_of(room.tp, by_size[i]).data.get();
-    const std::int64_t block = local.bytes() / group.size();
-    beside.pack({packed, group.rank(), received + group.rank() * block}, local.data.get(),
-                by_size[i], shape);
-    // The first pack runs beside these; they are small.
-    if (i == 0) gather_scalars(room.tp, stock, group);
+    // This exchange comes after its pack, and the next pack after the exchange before this one,
+    // whose packed tensor it takes. It is given first: to give an exchange takes the host a while.
     space.wait_for(beside);
-    // The next pack may begin: the exchange that used its tensor is the last that was given.
     beside.wait_for(space);
-    group.all_to_others(received, packed, block);
+    if (i + 1 < by_size.size()) pack(room, stock, i + 1, group);
+    exchange(room, i, group);
   }
+  gather_scalars(room.tp, stock, group);
   space.synchronise();
   return std::move(room.tp);
 }
