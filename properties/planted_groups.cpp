@@ -100,8 +100,8 @@ class GatherOwn final : public Passing {
   }
 };
 
-// Packs a kind while the same tensor still travels: the kind before the last one's bytes are gone.
-class PackTooSoon final : public Passing {
+// Sends what it was given the last time, as far as that goes.
+class StaleBytes final : public Passing {
  public:
   using Passing::Passing;
   void all_to_all(std::uint8_t* received, const std::uint8_t* sent,
@@ -246,7 +246,7 @@ std::vector<Planted> planted_groups() {
       of_reshard("runs packed in another order", slices, over<Pack>),
       of_reshard("the stock changed on the last rank", slices, stock_spoilt),
       of_streamed("streamed slices sent to the rank before", streamed_over<SendOrder>),
-      of_streamed("a kind packed while the tensor travels", streamed_over<PackTooSoon>),
+      of_streamed("streamed bytes of the kind before", streamed_over<StaleBytes>),
       of_reshard("scalars gathered in another order", scalars, over<GatherOrder>),
       of_reshard("scalars not gathered", scalars, over<GatherOwn>),
       of_reshard("a scalar one ulp more", scalars, one_ulp_more),

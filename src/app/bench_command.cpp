@@ -156,8 +156,10 @@ void Bench::judge(const engine::Engine& engine, report::Report& into) {
   Result<Compared> found = compared(judged, source_, space_, context_.progress);
   group::refuse_together(group_, found.reason, refusal);
   std::ranges::move(found->checks, std::back_inserter(into.checks));
-  std::ranges::move(named(context_, source_, found->evidence).findings,
-                    std::back_inserter(into.findings));
+  for (report::Finding& finding : named(context_, source_, found->evidence).findings) {
+    finding.text = fmt::format("{}: {}", engine.name, finding.text);
+    into.findings.push_back(std::move(finding));
+  }
 }
 
 experts::TpExperts Bench::run(const engine::Engine& engine) {
@@ -235,7 +237,7 @@ void Bench::add_operations() {
     operations_.push_back({std::string(exchange.name),
                            buffers_.all(),
                            [&, this]() -> std::optional<double> {
-                             run(*engine::built_in(exchange.engine));
+                             run(*context_.engines(exchange.engine));
                              return {};
                            },
                            {}});
@@ -291,9 +293,9 @@ report::Check Bench::check_of(const Operation& operation) const {
   return made;
 }
 
-// On a device: the raw exchange of the same bytes and 1.1 times the pack at the copy's rate, or
-// where the pack runs beside the exchange that and 10 %; on the host, where nothing runs beside,
-// the exchange and the pack, and 10 %.
+// On a device: the raw exchange of the same bytes and 1.1 times the pack at the copy's rate; where
+// the pack runs beside the exchange, 1.1 times the raw exchange. On the host nothing runs beside:
+// 1.1 times the exchange and the pack.
 double Bench::bound(std::string_view name) const {
   const double raw = median("all_to_all");
   if (device_of(group_) == nullptr) return 1.1 * (raw + median("pack"));
@@ -343,7 +345,7 @@ report::Report Bench::run() {
   report::Report mine;
   for (const Exchange& exchange : exchanges) {
     context_.progress.phase(fmt::format("first {}", exchange.name));
-    judge(*engine::built_in(exchange.engine), mine);
+    judge(*context_.engines(exchange.engine), mine);
   }
   group::refuse_together(group_, make_room(), refusal);
   add_operations();

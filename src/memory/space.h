@@ -68,8 +68,8 @@ struct Packed {
 
 /// One space of memory. Pointers given to a space are that space's; `Bytes` are host bytes.
 /// Operations are ordered one after another; those that return a value have ended when they return.
-/// Work that may overlap goes to a second lane, beside(), which is ordered by itself. Memory is
-/// given back in that order too: a buffer may be let go while operations still read it.
+/// Memory is given back in that order too: a buffer may be let go while operations still read it.
+/// Work that may overlap goes to a second lane, beside(), which is ordered by itself.
 class Space {
  public:
   Space() = default;
@@ -120,9 +120,9 @@ class Space {
   /// Waits until every operation so far has ended.
   virtual void synchronise() = 0;
 
-  /// A second lane to the same memory, which works beside this one with half of the device and
-  /// lives as long as it. What it writes or reads must stay until this lane has waited for it.
-  /// A space of one lane, as the host's, gives itself.
+  /// A second lane to the same memory, which works beside this one, packs with half of the device,
+  /// and lives as long as this one. A buffer of this lane that it uses may be let go only after
+  /// this lane has waited for it. A space of one lane, as the host's, gives itself.
   virtual Space& beside() { return *this; }
 
   /// What this lane is given from now on begins when all that the other lane of its memory,

@@ -10,7 +10,7 @@ namespace slicecheck::reshard {
 /// The shape of the experts that the ranks hold together, E of them. Collective over `group`.
 /// Refuses together when: a rank's experts are unsupported, misplaced or without data; H, I or the
 /// number of experts differ across ranks; a scale is not a finite positive normal number; a global
-/// input scale differs across ranks in any bit.
+/// input scale differs across ranks in any bit; memory is out.
 layout::Shape agreed_shape(const experts::StockExperts& stock, group::Group& group,
                            std::int64_t num_experts);
 

@@ -11,8 +11,8 @@ namespace {
 
 using layout::Kind;
 
-/// The smallest first: only its pack is waited for, each other one takes less time than the
-/// exchange before it.
+/// The smallest first: nothing travels during its pack, and each other one's is waited for only
+/// where it takes longer than the exchange before it (two ranks: w2's, by little).
 constexpr std::array<Kind, 4> by_size{Kind::w2_sf, Kind::w13_sf, Kind::w2, Kind::w13};
 
 /// A rank's result, and the two packed tensors beside it, used by the kinds in turn: while one

@@ -1,6 +1,9 @@
 """The bench on threads and over MPI: what is timed has been judged, and its figures agree with one
 another. How fast this machine is, is not tested."""
 
+import os
+import unittest.mock
+
 import program
 
 SMALL = ("--experts", "4", "--hidden", "256", "--intermediate", "256")
@@ -60,6 +63,15 @@ class Bench(program.ProgramTest):
             w2_bytes = 4 * 256 * 128
             self.assertEqual(checks["bytes.w2"]["compared"], 2 * w2_bytes)
             self.assertEqual(checks["bench.memory"]["figures"]["stock_and_result_bytes"], 2 * whole)
+
+    def test_the_engine_that_is_wrong_is_named(self):
+        environment = {"SLICECHECK_STREAMED": "one-byte"}
+        with unittest.mock.patch.dict(os.environ, environment):
+            ended = self.local(2, "bench", "--level", "smoke", *SMALL, program=program.WRONG)
+        self.assertEqual(ended.code, 1, ended.stderr)
+        [finding] = ended.report["findings"]
+        self.assertRegex(finding["text"], "^one-byte: ")
+        self.assertEqual((finding["tensors"], finding["ranks"]), (["w2"], [1]))
 
     def test_a_checkpoint_and_a_shape_that_does_not_split_are_turned_down(self):
         ended = self.local(2, "bench", "--checkpoint", "x", "--layer", "1")

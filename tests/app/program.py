@@ -14,6 +14,10 @@ import jsonschema
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PROGRAM = os.environ.get("SLICECHECK_PROGRAM", str(ROOT / "build/src/app/slicecheck"))
+# The program with engines that are wrong on purpose.
+WRONG = os.environ.get(
+    "SLICECHECK_WRONG_PROGRAM", str(ROOT / "build/tests/app/slicecheck_wrong_engines")
+)
 MPIRUN = os.environ.get("SLICECHECK_MPIRUN", "mpirun")
 FLAGS = os.environ.get(
     "SLICECHECK_MPIRUN_FLAGS", "--oversubscribe --bind-to none --allow-run-as-root"

@@ -1,10 +1,14 @@
 // The program as it is shipped, with engines that are wrong in one known way each: what a
-// difference looks like from outside is tested with these.
+// difference looks like from outside is tested with these. SLICECHECK_STREAMED names the engine
+// that stands in the place of `streamed`.
+#include <csignal>
+#include <cstdlib>
 #include <new>
 
 #include "app/program.h"
 #include "base/must.h"
 #include "group/agree.h"
+#include "group/forwarding.h"
 #include "properties/law.h"
 
 namespace {
@@ -77,8 +81,38 @@ void refused(TpExperts&, const EngineInput&, group::Group& group) {
   group::refuse_together(group, reason, "cannot go on");
 }
 
+/// Rank 1 gets a signal where the third exchange of a kind is due: the others are in it, or have
+/// given it to their devices.
+template <int signal>
+class SignalledGroup final : public group::ForwardingGroup {
+ public:
+  using ForwardingGroup::ForwardingGroup;
+  void all_to_others(std::uint8_t* received, std::uint8_t* sent,
+                     std::int64_t block_bytes) override {
+    if (++exchanges_ == 3 && rank() == 1) std::raise(signal);
+    inner().all_to_others(received, sent, block_bytes);
+  }
+
+ private:
+  int exchanges_ = 0;
+};
+
+template <int signal, TpExperts (*right)(const EngineInput&, group::Group&)>
+Engine signalled(std::string_view name) {
+  return {name, [](const EngineInput& input, group::Group& group) {
+            SignalledGroup<signal> signalled(group);
+            return right(input, signalled);
+          }};
+}
+
 std::optional<Engine> engine_named(std::string_view name) {
-  const Engine engines[] = {wrong("one-byte", one_byte),
+  const char* streamed = std::getenv("SLICECHECK_STREAMED");
+  if (name == "streamed" && streamed != nullptr) name = streamed;
+  const Engine engines[] = {signalled<SIGSTOP, engine::collective>("stopped-collective"),
+                            signalled<SIGKILL, engine::collective>("killed-collective"),
+                            signalled<SIGSTOP, engine::streamed>("stopped-streamed"),
+                            signalled<SIGKILL, engine::streamed>("killed-streamed"),
+                            wrong("one-byte", one_byte),
                             wrong("other-expert", other_expert),
                             wrong("scalars-misordered", scalars_misordered),
                             wrong("stock-changed", stock_changed),

@@ -1,18 +1,12 @@
 """An engine that is wrong is caught, and the first difference is placed where it was made."""
 
-import os
-
 import program
-
-WRONG = os.environ.get(
-    "SLICECHECK_WRONG_PROGRAM", str(program.ROOT / "build/tests/app/slicecheck_wrong_engines")
-)
 
 
 class WrongEngines(program.ProgramTest):
     def run_engine(self, engine, *arguments):
         return self.mpi(
-            3, "reshard", "--probe", "none", "--engine", engine, *arguments, program=WRONG
+            3, "reshard", "--probe", "none", "--engine", engine, *arguments, program=program.WRONG
         )
 
     def failed_checks(self, ended):
@@ -105,7 +99,15 @@ class WrongEngines(program.ProgramTest):
 
     def test_one_group_that_refuses_does_not_hang_the_others(self):
         ended = self.mpi(
-            4, "reshard", "--tp", "2", "--probe", "none", "--engine", "refused", program=WRONG
+            4,
+            "reshard",
+            "--tp",
+            "2",
+            "--probe",
+            "none",
+            "--engine",
+            "refused",
+            program=program.WRONG,
         )
         self.assert_ended(ended, 3, "refused")
 

@@ -52,7 +52,7 @@ TEST(Devices, large_tensors_have_the_hosts_bytes) {
     ByteVector got(bytes);
     device->download(got, packed.get());
     EXPECT_EQ(host->compare(got.data(), due.get(), bytes), Difference{}) << layout::name(kind);
-    // By half of the device: each block moves several stretches.
+    // By half of the device: a block moves several stretches of the weights.
     device->fill(packed.get(), 0xA5, bytes);
     device->beside().wait_for(*device);
     device->beside().pack(packed.get(), on_device.get(), kind, shape);

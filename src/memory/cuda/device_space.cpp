@@ -51,11 +51,11 @@ Device described(int index) {
 
 class CudaSpace final : public DeviceSpace {
  public:
-  /// `blocks_most`: how many blocks a kernel has at once where others are to have room beside.
-  explicit CudaSpace(Device device, unsigned blocks_most = ~0U)
+  /// `blocks_max`: of a pack, at once.
+  CudaSpace(Device device, unsigned blocks_max)
       : device_(std::move(device)),
         lane_(std::make_shared<Lane>(device_.index)),
-        blocks_most_(blocks_most) {
+        blocks_max_(blocks_max) {
     for (cudaEvent_t& event : marks_) must_do(cudaEventCreate(&event), "cudaEventCreate");
     device_.free_bytes = memory::free_bytes();
   }
@@ -84,6 +84,7 @@ class CudaSpace final : public DeviceSpace {
   double comparison_milliseconds() override { return milliseconds(begun, ended); }
   std::int64_t peak_bytes() override { return lane_->peak(); }
   void watch(std::function<void(std::chrono::milliseconds)> watcher) override {
+    if (beside_) beside_->watch(watcher);
     watcher_ = std::move(watcher);
   }
   void on_fault(std::function<void(const std::string&)> told) override {
@@ -91,12 +92,15 @@ class CudaSpace final : public DeviceSpace {
     lane_->on_fault(std::move(told));
   }
 
+  /// Made before there is work, while memory for it is there. A block of the pack fills half a
+  /// multiprocessor; with more of them the kernels of an exchange come to their turn too late.
+  void add_lane() {
+    const int half = std::max(1, device_.multiprocessors / 2);
+    beside_ = std::make_unique<CudaSpace>(device_, static_cast<unsigned>(half));
+  }
+
   Space& beside() override {
-    if (!beside_) {
-      const int half = std::max(1, device_.multiprocessors / 2);
-      beside_ = std::make_unique<CudaSpace>(device_, static_cast<unsigned>(half));
-      beside_->on_fault(lane_->told());
-    }
+    must(beside_ != nullptr, "a second lane has none beside it");
     return *beside_;
   }
 
@@ -172,7 +176,7 @@ class CudaSpace final : public DeviceSpace {
   void pack(const Packed& to, const std::uint8_t* stock, layout::Kind kind,
             const layout::Shape& shape) override {
     here();
-    kernels::pack(to, stock, layout::cut(kind, shape), shape, blocks_most_, queue());
+    kernels::pack(to, stock, layout::cut(kind, shape), shape, blocks_max_, queue());
     launched("pack");
   }
 
@@ -278,7 +282,7 @@ class CudaSpace final : public DeviceSpace {
   std::shared_ptr<std::uint8_t> scratch_;
   std::int64_t scratch_bytes_ = 0;
   std::function<void(std::chrono::milliseconds)> watcher_;
-  unsigned blocks_most_;
+  unsigned blocks_max_;
   std::unique_ptr<CudaSpace> beside_;
 };
 
@@ -317,7 +321,9 @@ Result<std::unique_ptr<DeviceSpace>> device_space(int index) {
   if (index < 0 || index >= count) {
     return no_device(fmt::format("device {} was asked for, this machine has {}", index, count));
   }
-  return std::unique_ptr<DeviceSpace>(std::make_unique<CudaSpace>(described(index)));
+  auto made = std::make_unique<CudaSpace>(described(index), ~0U);
+  made->add_lane();
+  return std::unique_ptr<DeviceSpace>(std::move(made));
 }
 
 }  // namespace slicecheck::memory

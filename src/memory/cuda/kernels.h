@@ -18,9 +18,9 @@ struct Found {
   unsigned long long last_before;
 };
 
-/// By at most `blocks_most` blocks at once.
+/// By at most `blocks_max` blocks at once.
 void pack(const Packed& to, const std::uint8_t* stock, const layout::Cut& cut,
-          const layout::Shape& shape, unsigned blocks_most, Stream stream);
+          const layout::Shape& shape, unsigned blocks_max, Stream stream);
 
 void convert_weights(std::uint8_t* to, layout::Kind kind, const layout::Widths& widths,
                      const PlainSource& from, std::int64_t experts, Stream stream);

@@ -27,7 +27,6 @@ class Lane {
   cudaStream_t stream() const { return stream_; }
 
   void on_fault(std::function<void(const std::string&)> told) { told_ = std::move(told); }
-  const std::function<void(const std::string&)>& told() const { return told_; }
 
   /// As the function of that name, after whoever wants to know of it was told.
   void must_do(cudaError_t status, std::string_view call) const;

@@ -152,7 +152,7 @@ uint4* vectors(std::uint8_t* at) { return reinterpret_cast<uint4*>(at); }
 }  // namespace
 
 void pack(const Packed& to, const std::uint8_t* stock, const layout::Cut& cut,
-          const layout::Shape& shape, unsigned blocks_most, Stream stream) {
+          const layout::Shape& shape, unsigned blocks_max, Stream stream) {
   const std::int64_t slice = shape.experts_per_rank() * cut.slice_bytes() / vector_bytes;
   const PackPlan plan{vectors(stock),
                       vectors(to.to),
@@ -162,7 +162,7 @@ void pack(const Packed& to, const std::uint8_t* stock, const layout::Cut& cut,
                       slice,
                       static_cast<std::uint32_t>(shape.tp),
                       blocks_for(slice, pack_span) * static_cast<std::uint32_t>(shape.tp)};
-  const unsigned blocks = std::min(plan.chunks, blocks_most);
+  const unsigned blocks = std::min(plan.chunks, blocks_max);
   if (blocks != 0) pack_kernel<<<blocks, wide, 0, stream>>>(plan);
 }
 
