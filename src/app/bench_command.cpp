@@ -3,12 +3,12 @@
 
 #include <algorithm>
 #include <array>
-#include <cmath>
 #include <iterator>
 
 #include "app/command.h"
 #include "app/device.h"
 #include "app/judge.h"
+#include "app/series.h"
 #include "app/source.h"
 #include "group/agree.h"
 #include "group/shared.h"
@@ -50,28 +50,6 @@ struct Operation {
   std::function<std::optional<double>()> run;
   std::vector<double> milliseconds;  // of the slowest rank, one a round
 };
-
-/// What a series says: median, 95th percentile, coefficient of variation.
-struct Series {
-  double median = 0;
-  double p95 = 0;
-  double variation = 0;
-};
-
-Series series_of(std::vector<double> values) {
-  std::sort(values.begin(), values.end());
-  double sum = 0;
-  double squares = 0;
-  for (const double value : values) {
-    sum += value;
-    squares += value * value;
-  }
-  const auto count = static_cast<double>(values.size());
-  const double mean = sum / count;
-  const double variance = std::max(0.0, squares / count - mean * mean);
-  const std::size_t late = (values.size() * 95 + 99) / 100 - 1;
-  return {values[values.size() / 2], values[late], std::sqrt(variance) / mean};
-}
 
 std::int64_t peak_rss_bytes() {
   rusage usage{};

@@ -6,11 +6,19 @@
 
 #include <memory>
 #include <string_view>
+#include <vector>
 
 #include "base/bytes.h"
 #include "memory/space.h"
 
 namespace slicecheck::group {
+
+/// What all_gather() takes.
+struct Gather {
+  std::uint8_t* received = nullptr;
+  const std::uint8_t* sent = nullptr;
+  std::int64_t block_bytes = 0;
+};
 
 class Group {
  public:
@@ -58,6 +66,11 @@ class Group {
   /// Block s of `received` is rank s's `sent`, `block_bytes` bytes each. Collective.
   virtual void all_gather(std::uint8_t* received, const std::uint8_t* sent,
                           std::int64_t block_bytes) = 0;
+
+  /// Each of `gathers`; a transport may take them in one call. Collective.
+  virtual void all_gathers(const std::vector<Gather>& gathers) {
+    for (const Gather& each : gathers) all_gather(each.received, each.sent, each.block_bytes);
+  }
 
   /// The ranks of equal `color`, in rank order, as a group of the same kind. Collective.
   virtual std::unique_ptr<Group> split(int color) = 0;

@@ -8,6 +8,7 @@
 #include "base/majority.h"
 #include "group/shared.h"
 #include "reshard/reshard.h"
+#include "reshard/steps.h"
 
 namespace slicecheck::reshard {
 namespace {
@@ -87,40 +88,57 @@ Reason differing(const std::vector<GlobalBits>& all, int rank) {
   return {};
 }
 
-}  // namespace
+GlobalBits global_bits(const std::vector<float>& held) {
+  return {std::bit_cast<std::uint32_t>(held[0]), std::bit_cast<std::uint32_t>(held[1])};
+}
 
-Reason check_global_scales(const experts::StockExperts& stock, group::Group& group) {
-  const Result<std::vector<float>> held =
-      values({&stock.a1_gscale, &stock.a2_gscale}, group.space());
-  // A rank that cannot read its scales takes part all the same.
-  const GlobalBits mine = held.reason ? GlobalBits{}
-                                      : GlobalBits{std::bit_cast<std::uint32_t>((*held)[0]),
-                                                   std::bit_cast<std::uint32_t>((*held)[1])};
+/// check_global_scales() of bits that are on the host. Collective.
+Reason check_bits(const GlobalBits& mine, group::Group& group) {
   const std::vector<GlobalBits> all = group::shared(group, mine);
-  if (held.reason) return held.reason;
   const bool sound = std::all_of(all.begin(), all.end(), [](const GlobalBits& bits) {
     return !static_cast<bool>(flawed_global(bits));
   });
   return sound ? differing(all, group.rank()) : flawed_global(mine);
 }
 
-Reason not_finite_positive(const experts::StockExperts& stock, memory::Space& space) {
+}  // namespace
+
+Reason check_global_scales(const experts::StockExperts& stock, group::Group& group) {
+  const Result<std::vector<float>> held =
+      values({&stock.a1_gscale, &stock.a2_gscale}, group.space());
+  // A rank that cannot read its scales takes part all the same.
+  Reason reason = check_bits(held.reason ? GlobalBits{} : global_bits(*held), group);
+  return held.reason ? held.reason : reason;
+}
+
+Reason check_global_scales(const std::vector<float>& row, group::Group& group) {
+  return check_bits(global_bits(row), group);
+}
+
+Result<std::vector<float>> scales_in_a_row(const experts::StockExperts& stock,
+                                           memory::Space& space) {
   std::vector<const Tensor*> tensors{&stock.a1_gscale, &stock.a2_gscale};
   for (const experts::Scalar scalar : experts::all_scalars) {
     tensors.push_back(&experts::tensor_of(stock, scalar));
   }
-  const Result<std::vector<float>> held = values(tensors, space);
-  if (held.reason) return held.reason;
-  Reason reason = flawed_global(
-      {std::bit_cast<std::uint32_t>((*held)[0]), std::bit_cast<std::uint32_t>((*held)[1])});
+  return values(tensors, space);
+}
+
+Reason not_finite_positive(const experts::StockExperts& stock, const std::vector<float>& row) {
+  Reason reason = flawed_global(global_bits(row));
   std::size_t at = global_names.size();
   for (const experts::Scalar scalar : experts::all_scalars) {
     for (std::int64_t i = 0; i < count(experts::tensor_of(stock, scalar).extents); ++i, ++at) {
       if (reason) return reason;
-      reason = flawed(experts::name(scalar), (*held)[at], stock.first_expert + i);
+      reason = flawed(experts::name(scalar), row[at], stock.first_expert + i);
     }
   }
   return reason;
+}
+
+Reason not_finite_positive(const experts::StockExperts& stock, memory::Space& space) {
+  const Result<std::vector<float>> row = scales_in_a_row(stock, space);
+  return row.reason ? row.reason : not_finite_positive(stock, *row);
 }
 
 }  // namespace slicecheck::reshard

@@ -94,8 +94,10 @@ layout::Shape agreed_shape(const experts::StockExperts& stock, group::Group& gro
   group::refuse_together(group, differing(group, {shape.hidden, shape.intermediate, shape.experts}),
                          refusal);
   // Every rank's tensors are known to be sound: what follows may read them.
-  group::refuse_together(group, not_finite_positive(stock, group.space()), refusal);
-  group::refuse_together(group, check_global_scales(stock, group), refusal);
+  const Result<std::vector<float>> row = scales_in_a_row(stock, group.space());
+  group::refuse_together(group, row.reason ? row.reason : not_finite_positive(stock, *row),
+                         refusal);
+  group::refuse_together(group, check_global_scales(*row, group), refusal);
   return shape;
 }
 
@@ -118,10 +120,12 @@ Result<experts::TpExperts> allocated_tp(const layout::Shape& shape, memory::Spac
 
 void gather_scalars(experts::TpExperts& tp, const experts::StockExperts& stock,
                     group::Group& group) {
+  std::vector<group::Gather> gathers;
   for (const experts::Scalar scalar : experts::all_scalars) {
     const Tensor& local = experts::tensor_of(stock, scalar);
-    group.all_gather(experts::tensor_of(tp, scalar).data.get(), local.data.get(), local.bytes());
+    gathers.push_back({experts::tensor_of(tp, scalar).data.get(), local.data.get(), local.bytes()});
   }
+  group.all_gathers(gathers);
 }
 
 }  // namespace slicecheck::reshard

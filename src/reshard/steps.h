@@ -2,6 +2,8 @@
 // the memory of a rank's result, and the scalars of all experts.
 #pragma once
 
+#include <vector>
+
 #include "experts/experts.h"
 #include "group/group.h"
 
@@ -13,6 +15,16 @@ namespace slicecheck::reshard {
 /// input scale differs across ranks in any bit; memory is out.
 layout::Shape agreed_shape(const experts::StockExperts& stock, group::Group& group,
                            std::int64_t num_experts);
+
+/// The scales of a rank's experts, brought to the host in one transfer: a1_gscale, a2_gscale, then
+/// each derived scalar, [2 + 3 Er]. Refuses when: memory is out.
+Result<std::vector<float>> scales_in_a_row(const experts::StockExperts& stock,
+                                           memory::Space& space);
+
+/// not_finite_positive() and check_global_scales() of scales_in_a_row(). The second is collective
+/// over `group`.
+Reason not_finite_positive(const experts::StockExperts& stock, const std::vector<float>& row);
+Reason check_global_scales(const std::vector<float>& row, group::Group& group);
 
 /// Room for one rank's tp experts in `space`, bytes not set.
 /// Refuses when: memory is out.

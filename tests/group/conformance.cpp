@@ -81,6 +81,28 @@ void all_gather_and_share_give_every_rank_in_order(Group& group) {
   }
 }
 
+void all_gathers_are_each_by_itself(Group& group) {
+  std::vector<ByteVector> sent;
+  std::vector<ByteVector> received;
+  for (const std::int64_t bytes : sizes) {
+    sent.emplace_back(bytes);
+    for (std::int64_t i = 0; i < bytes; ++i) sent.back()[i] = due(group.rank(), 2, i);
+    received.emplace_back(bytes * group.size() + 1, guard);
+  }
+  std::vector<Gather> gathers;
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    gathers.push_back({received[i].data(), sent[i].data(), std::ssize(sent[i])});
+  }
+  group.all_gathers(gathers);
+  for (std::size_t i = 0; i < sent.size(); ++i) {
+    for (int from = 0; from < group.size(); ++from) {
+      const Bytes block = Bytes(received[i]).subspan(from * sent[i].size(), sent[i].size());
+      EXPECT_EQ(differing(block, from, 2), 0) << sent[i].size() << " bytes from " << from;
+    }
+    EXPECT_EQ(received[i].back(), guard) << sent[i].size();
+  }
+}
+
 void broadcast_gives_the_roots_bytes(Group& group) {
   for (int root = 0; root < group.size(); ++root) {
     for (const std::int64_t bytes : sizes) {
@@ -177,6 +199,7 @@ std::vector<Conformance> conformances() {
       {"all_to_others_keeps_the_own_block", all_to_others_keeps_the_own_block},
       {"all_gather_and_share_give_every_rank_in_order",
        all_gather_and_share_give_every_rank_in_order},
+      {"all_gathers_are_each_by_itself", all_gathers_are_each_by_itself},
       {"broadcast_gives_the_roots_bytes", broadcast_gives_the_roots_bytes},
       {"least_is_the_smallest_of_all", least_is_the_smallest_of_all},
       {"split_gives_groups_in_rank_order", split_gives_groups_in_rank_order},

@@ -64,6 +64,20 @@ class Staged final : public ForwardingGroup {
     download(received, to, block_bytes * size());
   }
 
+  void all_gathers(const std::vector<Gather>& gathers) override {
+    std::vector<std::shared_ptr<std::uint8_t>> kept;
+    std::vector<Gather> there;
+    for (const Gather& each : gathers) {
+      kept.push_back(uploaded(each.sent, each.block_bytes));
+      kept.push_back(uploaded(each.received, each.block_bytes * size()));
+      there.push_back({kept.back().get(), kept[kept.size() - 2].get(), each.block_bytes});
+    }
+    inner().all_gathers(there);
+    for (std::size_t i = 0; i < gathers.size(); ++i) {
+      download(gathers[i].received, kept[2 * i + 1], gathers[i].block_bytes * size());
+    }
+  }
+
   std::unique_ptr<Group> split(int color) override {
     return std::make_unique<Staged>(inner().split(color));
   }

@@ -82,8 +82,8 @@ void keeps_to_its_packed_tensors_and_one_exchange_a_kind(group::Group& group, co
   for (const layout::Kind kind : way.packed) packed += tensor_of(stock, kind).bytes();
   EXPECT_LE(counted.space().peak_bytes(), result + packed);
   EXPECT_GE(counted.space().peak_bytes(), result);
-  EXPECT_EQ(counted.all_to_alls(), 4);
-  EXPECT_EQ(counted.all_gathers(), 3);
+  EXPECT_EQ(counted.exchanges(), 4);
+  EXPECT_EQ(counted.gathers(), 3);
 }
 
 /// What a reshard ended with: its refusal's sentence, or nothing.
@@ -355,8 +355,8 @@ void refuses_when_memory_is_out_on_any_rank(group::Group& group, const Way& way)
   const layout::Shape shape = small(group);
   const StockExperts stock = experts::payload_stock(payload, shape, group.rank());
   std::vector<std::string> purposes{
-      "scalars in a row", "scalars in a row", "tp w13",        "tp w13_sf",   "tp w2",
-      "tp w2_sf",         "tp g1_alphas",     "tp g1_scale_c", "tp g2_alphas"};
+      "scalars in a row", "tp w13",       "tp w13_sf",     "tp w2",
+      "tp w2_sf",         "tp g1_alphas", "tp g1_scale_c", "tp g2_alphas"};
   for (const layout::Kind kind : way.packed) {
     purposes.push_back("the packed " + std::string(layout::name(kind)));
   }

@@ -79,24 +79,24 @@ class ScarceGroup final : public group::ForwardingGroup {
       : ForwardingGroup(inner), space_(inner.space(), refused) {}
 
   ScarceSpace& space() override { return space_; }
-  int all_to_alls() const { return all_to_alls_; }
-  int all_gathers() const { return all_gathers_; }
+  int exchanges() const { return exchanges_; }
+  int gathers() const { return gathers_; }
 
   void all_to_all(std::uint8_t* received, const std::uint8_t* sent,
                   std::int64_t block_bytes) override {
-    ++all_to_alls_;
+    ++exchanges_;
     inner().all_to_all(received, sent, block_bytes);
   }
   void all_gather(std::uint8_t* received, const std::uint8_t* sent,
                   std::int64_t block_bytes) override {
-    ++all_gathers_;
+    ++gathers_;
     inner().all_gather(received, sent, block_bytes);
   }
 
  private:
   ScarceSpace space_;
-  int all_to_alls_ = 0;
-  int all_gathers_ = 0;
+  int exchanges_ = 0;
+  int gathers_ = 0;
 };
 
 }  // namespace slicecheck::reshard

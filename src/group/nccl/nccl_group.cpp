@@ -22,6 +22,8 @@ using Clock = std::chrono::steady_clock;
 
 constexpr std::string_view refusal = "cannot use the NCCL transport";
 
+bool going(ncclResult_t status) { return status == ncclSuccess || status == ncclInProgress; }
+
 std::string failed(ncclResult_t status, std::string_view call) {
   return fmt::format("{} failed: {}", call, ncclGetErrorString(status));
 }
@@ -150,13 +152,13 @@ class Communicator {
   Reason trouble(std::chrono::milliseconds waited) const {
     const auto [asking, status] = asked();
     if (asking != ncclSuccess) return Reason(failed(asking, "ncclCommGetAsyncError"));
-    if (status != ncclSuccess && status != ncclInProgress) return Reason(failed(status, call_));
+    if (!going(status)) return Reason(failed(status, call_));
     if (waited < limit_) return {};
     return Reason(fmt::format("{} has not ended within {} ms", call_, limit_.count()));
   }
 
   Reason waited(ncclResult_t status) const {
-    if (status != ncclSuccess && status != ncclInProgress) return Reason(failed(status, call_));
+    if (!going(status)) return Reason(failed(status, call_));
     must(!none(), "a communicator that was never made is waited for");
     for (;;) {
       const auto [asking, now] = asked();
@@ -243,12 +245,21 @@ class NcclGroup final : public Group {
 
   void all_gather(std::uint8_t* received, const std::uint8_t* sent,
                   std::int64_t block_bytes) override {
-    if (block_bytes == 0) return;
+    all_gathers({{received, sent, block_bytes}});
+  }
+
+  void all_gathers(const std::vector<Gather>& gathers) override {
     select();
     communicator_.begin("the all-gather");
     communicator_.call([&](ncclComm_t comm) {
-      return ncclAllGather(sent, received, static_cast<std::size_t>(block_bytes), ncclUint8, comm,
-                           stream());
+      ncclResult_t status = ncclGroupStart();
+      for (const Gather& each : gathers) {
+        if (each.block_bytes == 0 || !going(status)) continue;
+        status = ncclAllGather(each.sent, each.received, static_cast<std::size_t>(each.block_bytes),
+                               ncclUint8, comm, stream());
+      }
+      const ncclResult_t ended = ncclGroupEnd();
+      return going(status) ? ended : status;
     });
   }
 
@@ -274,9 +285,6 @@ class NcclGroup final : public Group {
   void exchange(std::uint8_t* received, const std::uint8_t* sent, std::int64_t block_bytes,
                 int first) {
     const auto bytes = static_cast<std::size_t>(block_bytes);
-    const auto going = [](ncclResult_t status) {
-      return status == ncclSuccess || status == ncclInProgress;
-    };
     communicator_.call([&](ncclComm_t comm) {
       ncclResult_t status = ncclGroupStart();
       for (int step = first; step < size() && going(status); ++step) {

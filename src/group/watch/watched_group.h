@@ -42,6 +42,10 @@ class WatchedGroup final : public ForwardingGroup {
     const Call call(notes_, "all_gather");
     inner().all_gather(received, sent, block_bytes);
   }
+  void all_gathers(const std::vector<Gather>& gathers) override {
+    const Call call(notes_, "all_gather");
+    inner().all_gathers(gathers);
+  }
   std::unique_ptr<Group> split(int color) override {
     const Call call(notes_, "split");
     return std::make_unique<WatchedGroup>(inner().split(color), notes_);
