@@ -407,7 +407,8 @@ std::vector<Law> laws() {
   std::vector<Law> all;
   for (const Way& way : ways) {
     for (const auto& [name, law] : each) {
-      all.push_back({way.name + "_" + name, [way, law](group::Group& group) { law(group, way); }});
+      all.push_back(
+          {way.name + "_" + name, [way, act = law](group::Group& group) { act(group, way); }});
     }
   }
   all.push_back({"check_global_scales_is_nothing_where_all_agree",
