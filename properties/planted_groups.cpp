@@ -117,16 +117,10 @@ class StaleBytes final : public Passing {
   ByteVector before_;
 };
 
-template <typename Wrong>
+template <typename Wrong, auto way = reshard::reshard_nvfp4>
 TpExperts over(const StockExperts& stock, group::Group& group, std::int64_t experts) {
   Wrong wrong(group);
-  return reshard::reshard_nvfp4(stock, wrong, experts);
-}
-
-template <typename Wrong>
-TpExperts streamed_over(const StockExperts& stock, group::Group& group, std::int64_t experts) {
-  Wrong wrong(group);
-  return reshard::streamed_nvfp4(stock, wrong, experts);
+  return way(stock, wrong, experts);
 }
 
 TpExperts one_ulp_more(const StockExperts& stock, group::Group& group, std::int64_t experts) {
@@ -245,8 +239,9 @@ std::vector<Planted> planted_groups() {
       of_reshard("experts received in another order", slices, over<ReceiveOrder>),
       of_reshard("runs packed in another order", slices, over<Pack>),
       of_reshard("the stock changed on the last rank", slices, stock_spoilt),
-      of_streamed("streamed slices sent to the rank before", streamed_over<SendOrder>),
-      of_streamed("streamed bytes of the kind before", streamed_over<StaleBytes>),
+      of_streamed("streamed slices sent to the rank before",
+                  over<SendOrder, reshard::streamed_nvfp4>),
+      of_streamed("streamed bytes of the kind before", over<StaleBytes, reshard::streamed_nvfp4>),
       of_reshard("scalars gathered in another order", scalars, over<GatherOrder>),
       of_reshard("scalars not gathered", scalars, over<GatherOwn>),
       of_reshard("a scalar one ulp more", scalars, one_ulp_more),

@@ -214,9 +214,9 @@ void Bench::add_operations() {
   for (const Exchange& exchange : exchanges) {
     operations_.push_back({std::string(exchange.name),
                            buffers_.all(),
-                           [&, this]() -> std::optional<double> {
-                             run(*context_.engines(exchange.engine));
-                             return {};
+                           [this, engine = *context_.engines(exchange.engine)] {
+                             run(engine);
+                             return std::optional<double>();
                            },
                            {}});
   }

@@ -25,19 +25,6 @@ Reason allocate(Room& room, std::int64_t packed_bytes, const layout::Shape& shap
   return {};
 }
 
-/// One kind's exchange. The rank's own slice goes straight to its place: only what others hold
-/// travels. Collective.
-void exchange(const Room& room, const experts::StockExperts& stock, layout::Kind kind,
-              group::Group& group) {
-  const layout::Shape shape = experts::shape_of(stock, group.size());
-  const Tensor& local = experts::tensor_of(stock, kind);
-  std::uint8_t* const received = experts::tensor_of(room.tp, kind).data.get();
-  const std::int64_t block = local.bytes() / group.size();
-  group.space().pack({room.packed.get(), group.rank(), received + group.rank() * block},
-                     local.data.get(), kind, shape);
-  group.all_to_others(received, room.packed.get(), block);
-}
-
 }  // namespace
 
 experts::TpExperts reshard_nvfp4(const experts::StockExperts& stock, group::Group& group,
@@ -45,7 +32,11 @@ experts::TpExperts reshard_nvfp4(const experts::StockExperts& stock, group::Grou
   const layout::Shape shape = agreed_shape(stock, group, num_experts);
   Room room;
   group::refuse_together(group, allocate(room, stock.w13.bytes(), shape, group.space()), refusal);
-  for (const layout::Kind kind : layout::kinds) exchange(room, stock, kind, group);
+  for (const layout::Kind kind : layout::kinds) {
+    const Travel travel = travel_of(room.tp, kind, room.packed.get(), group);
+    pack(travel, stock, group, group.space());
+    exchange(travel, group);
+  }
   gather_scalars(room.tp, stock, group);
   group.space().synchronise();
   return std::move(room.tp);

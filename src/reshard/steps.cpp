@@ -118,6 +118,23 @@ Result<experts::TpExperts> allocated_tp(const layout::Shape& shape, memory::Spac
   return made;
 }
 
+Travel travel_of(const experts::TpExperts& tp, layout::Kind kind, std::uint8_t* packed,
+                 const group::Group& group) {
+  const Tensor& tensor = experts::tensor_of(tp, kind);
+  return {kind, packed, tensor.data.get(), tensor.bytes() / group.size()};
+}
+
+void pack(const Travel& travel, const experts::StockExperts& stock, const group::Group& group,
+          memory::Space& lane) {
+  lane.pack({travel.packed, group.rank(), travel.received + group.rank() * travel.block},
+            experts::tensor_of(stock, travel.kind).data.get(), travel.kind,
+            experts::shape_of(stock, group.size()));
+}
+
+void exchange(const Travel& travel, group::Group& group) {
+  group.all_to_others(travel.received, travel.packed, travel.block);
+}
+
 void gather_scalars(experts::TpExperts& tp, const experts::StockExperts& stock,
                     group::Group& group) {
   std::vector<group::Gather> gathers;

@@ -1,5 +1,5 @@
-// What every way of the exchange begins and ends with: the ranks' agreement on what is to be cut,
-// the memory of a rank's result, and the scalars of all experts.
+// What every way of the exchange is made of: the ranks' agreement on what is to be cut, the memory
+// of a rank's result, the pack and the exchange of one kind, and the scalars of all experts.
 #pragma once
 
 #include <vector>
@@ -29,6 +29,25 @@ Reason check_global_scales(const std::vector<float>& row, group::Group& group);
 /// Room for one rank's tp experts in `space`, bytes not set.
 /// Refuses when: memory is out.
 Result<experts::TpExperts> allocated_tp(const layout::Shape& shape, memory::Space& space);
+
+/// One kind on its way between the ranks: what a rank sends lies in `packed`, the own slice and
+/// what others send in `received`.
+struct Travel {
+  layout::Kind kind = layout::Kind::w13;
+  std::uint8_t* packed = nullptr;
+  std::uint8_t* received = nullptr;
+  std::int64_t block = 0;  // bytes of one rank's experts
+};
+Travel travel_of(const experts::TpExperts& tp, layout::Kind kind, std::uint8_t* packed,
+                 const group::Group& group);
+
+/// Packs a kind in `lane`, group.space() or the lane beside it. The rank's own slice goes straight
+/// to its place: only what others hold travels.
+void pack(const Travel& travel, const experts::StockExperts& stock, const group::Group& group,
+          memory::Space& lane);
+
+/// Brings each rank its slice of every expert. Collective over `group`.
+void exchange(const Travel& travel, group::Group& group);
 
 /// Every expert's scalars, in expert order, into `tp`. Collective over `group`.
 void gather_scalars(experts::TpExperts& tp, const experts::StockExperts& stock,

@@ -37,31 +37,12 @@ Reason allocate(Room& room, const experts::StockExperts& stock, const layout::Sh
   return {};
 }
 
-/// Tensor i of `by_size` on its way: what a rank sends lies in `packed`, the own slice in
-/// `received`.
-struct Travel {
-  std::uint8_t* packed = nullptr;
-  std::uint8_t* received = nullptr;
-  std::int64_t block = 0;
-};
-
-Travel travel(const Room& room, std::size_t i, int ranks) {
-  const Tensor& tp = experts::tensor_of(room.tp, by_size[i]);
-  return {room.packed[i % room.packed.size()].get(), tp.data.get(), tp.bytes() / ranks};
-}
-
-void pack(const Room& room, const experts::StockExperts& stock, std::size_t i,
-          group::Group& group) {
-  const Travel to = travel(room, i, group.size());
-  group.space().beside().pack({to.packed, group.rank(), to.received + group.rank() * to.block},
-                              experts::tensor_of(stock, by_size[i]).data.get(), by_size[i],
-                              experts::shape_of(stock, group.size()));
-}
-
-/// Collective.
-void exchange(const Room& room, std::size_t i, group::Group& group) {
-  const Travel by = travel(room, i, group.size());
-  group.all_to_others(by.received, by.packed, by.block);
+std::array<Travel, by_size.size()> travels_of(const Room& room, const group::Group& group) {
+  std::array<Travel, by_size.size()> made;
+  for (std::size_t i = 0; i < made.size(); ++i) {
+    made[i] = travel_of(room.tp, by_size[i], room.packed[i % room.packed.size()].get(), group);
+  }
+  return made;
 }
 
 }  // namespace
@@ -74,14 +55,15 @@ experts::TpExperts streamed_nvfp4(const experts::StockExperts& stock, group::Gro
   Room room;
   group::refuse_together(group, allocate(room, stock, shape, space), refusal);
   beside.wait_for(space);
-  pack(room, stock, 0, group);
-  for (std::size_t i = 0; i < by_size.size(); ++i) {
+  const auto travels = travels_of(room, group);
+  pack(travels[0], stock, group, beside);
+  for (std::size_t i = 0; i < travels.size(); ++i) {
     // This exchange comes after its pack, and the next pack after the exchange before this one,
     // whose packed tensor it takes. It is given first: to give an exchange takes the host a while.
     space.wait_for(beside);
     beside.wait_for(space);
-    if (i + 1 < by_size.size()) pack(room, stock, i + 1, group);
-    exchange(room, i, group);
+    if (i + 1 < travels.size()) pack(travels[i + 1], stock, group, beside);
+    exchange(travels[i], group);
   }
   gather_scalars(room.tp, stock, group);
   space.synchronise();
