@@ -13,6 +13,13 @@
 
 namespace slicecheck::group {
 
+/// What all_to_others() takes.
+struct Exchange {
+  std::uint8_t* received = nullptr;
+  std::uint8_t* sent = nullptr;
+  std::int64_t block_bytes = 0;
+};
+
 /// What all_gather() takes.
 struct Gather {
   std::uint8_t* received = nullptr;
@@ -61,6 +68,13 @@ class Group {
     const std::int64_t own = rank() * block_bytes;
     space().copy(sent + own, received + own, block_bytes);
     all_to_all(received, sent, block_bytes);
+  }
+
+  /// all_to_others() of each; a transport may take them in one call. Collective.
+  virtual void exchange(const std::vector<Exchange>& exchanges) {
+    for (const Exchange& each : exchanges) {
+      all_to_others(each.received, each.sent, each.block_bytes);
+    }
   }
 
   /// Block s of `received` is rank s's `sent`, `block_bytes` bytes each. Collective.

@@ -35,7 +35,7 @@ experts::TpExperts reshard_nvfp4(const experts::StockExperts& stock, group::Grou
   for (const layout::Kind kind : layout::kinds) {
     const Travel travel = travel_of(room.tp, kind, room.packed.get(), group);
     pack(travel, stock, group, group.space());
-    exchange(travel, group);
+    exchange({travel}, group);
   }
   gather_scalars(room.tp, stock, group);
   group.space().synchronise();

@@ -131,8 +131,12 @@ void pack(const Travel& travel, const experts::StockExperts& stock, const group:
             experts::shape_of(stock, group.size()));
 }
 
-void exchange(const Travel& travel, group::Group& group) {
-  group.all_to_others(travel.received, travel.packed, travel.block);
+void exchange(const std::vector<Travel>& travels, group::Group& group) {
+  std::vector<group::Exchange> exchanges;
+  for (const Travel& each : travels) {
+    exchanges.push_back({each.received, each.packed, each.block});
+  }
+  group.exchange(exchanges);
 }
 
 void gather_scalars(experts::TpExperts& tp, const experts::StockExperts& stock,

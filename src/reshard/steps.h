@@ -46,8 +46,8 @@ Travel travel_of(const experts::TpExperts& tp, layout::Kind kind, std::uint8_t* 
 void pack(const Travel& travel, const experts::StockExperts& stock, const group::Group& group,
           memory::Space& lane);
 
-/// Brings each rank its slice of every expert. Collective over `group`.
-void exchange(const Travel& travel, group::Group& group);
+/// Brings each rank its slice of every expert, of these kinds in one call. Collective over `group`.
+void exchange(const std::vector<Travel>& travels, group::Group& group);
 
 /// Every expert's scalars, in expert order, into `tp`. Collective over `group`.
 void gather_scalars(experts::TpExperts& tp, const experts::StockExperts& stock,

@@ -1,6 +1,7 @@
 #include <fmt/format.h>
 
 #include <array>
+#include <span>
 
 #include "group/agree.h"
 #include "reshard/reshard.h"
@@ -11,38 +12,53 @@ namespace {
 
 using layout::Kind;
 
-/// The smallest first: nothing travels during its pack, and each other one's is waited for only
-/// where it takes longer than the exchange before it (two ranks: w2's, by little).
-constexpr std::array<Kind, 4> by_size{Kind::w2_sf, Kind::w13_sf, Kind::w2, Kind::w13};
+/// The kinds of each exchange, the smallest first: nothing travels during the first pack, and each
+/// other one's is waited for only where it takes longer than the exchange before it (two ranks:
+/// w2's, by little). The scales go together: alone they are too small for what a call costs.
+constexpr std::array<Kind, 2> scales{Kind::w2_sf, Kind::w13_sf};
+constexpr std::array<Kind, 1> second{Kind::w2};
+constexpr std::array<Kind, 1> last{Kind::w13};
+constexpr std::array<std::span<const Kind>, 3> legs{scales, second, last};
 
-/// A rank's result, and the two packed tensors beside it, used by the kinds in turn: while one
-/// travels, the other is packed.
+/// A rank's result, and beside it a packed tensor of each kind, in one piece: no kind waits for
+/// another's room.
 struct Room {
   experts::TpExperts tp;
-  std::array<std::shared_ptr<std::uint8_t>, 2> packed;
+  std::shared_ptr<std::uint8_t> packed;
 };
+
+std::int64_t packed_bytes(const experts::StockExperts& stock) {
+  std::int64_t bytes = 0;
+  for (const Kind kind : layout::kinds) bytes += experts::tensor_of(stock, kind).bytes();
+  return bytes;
+}
 
 Reason allocate(Room& room, const experts::StockExperts& stock, const layout::Shape& shape,
                 memory::Space& space) {
   Result<experts::TpExperts> tp = allocated_tp(shape, space);
   if (tp.reason) return tp.reason;
-  room.tp = std::move(*tp);
-  for (std::size_t i = 0; i < room.packed.size(); ++i) {
-    const Kind largest = by_size[by_size.size() - room.packed.size() + i];
-    auto made = space.allocate(experts::tensor_of(stock, largest).bytes(),
-                               fmt::format("the packed {}", layout::name(largest)));
-    if (made.reason) return made.reason;
-    room.packed[i] = *made;
-  }
+  auto packed = space.allocate(packed_bytes(stock), "the packed experts");
+  if (packed.reason) return packed.reason;
+  room = {std::move(*tp), std::move(*packed)};
   return {};
 }
 
-std::array<Travel, by_size.size()> travels_of(const Room& room, const group::Group& group) {
-  std::array<Travel, by_size.size()> made;
-  for (std::size_t i = 0; i < made.size(); ++i) {
-    made[i] = travel_of(room.tp, by_size[i], room.packed[i % room.packed.size()].get(), group);
+std::array<std::vector<Travel>, legs.size()> travels_of(const Room& room,
+                                                        const group::Group& group) {
+  std::array<std::vector<Travel>, legs.size()> made;
+  std::uint8_t* packed = room.packed.get();
+  for (std::size_t leg = 0; leg < legs.size(); ++leg) {
+    for (const Kind kind : legs[leg]) {
+      made[leg].push_back(travel_of(room.tp, kind, packed, group));
+      packed += experts::tensor_of(room.tp, kind).bytes();
+    }
   }
   return made;
+}
+
+void pack_all(const std::vector<Travel>& travels, const experts::StockExperts& stock,
+              const group::Group& group, memory::Space& lane) {
+  for (const Travel& each : travels) pack(each, stock, group, lane);
 }
 
 }  // namespace
@@ -56,13 +72,12 @@ experts::TpExperts streamed_nvfp4(const experts::StockExperts& stock, group::Gro
   group::refuse_together(group, allocate(room, stock, shape, space), refusal);
   beside.wait_for(space);
   const auto travels = travels_of(room, group);
-  pack(travels[0], stock, group, beside);
+  pack_all(travels[0], stock, group, beside);
   for (std::size_t i = 0; i < travels.size(); ++i) {
-    // This exchange comes after its pack, and the next pack after the exchange before this one,
-    // whose packed tensor it takes. It is given first: to give an exchange takes the host a while.
+    // The exchange waits for its own pack alone. It is given after the next pack: to give an
+    // exchange takes the host a while.
     space.wait_for(beside);
-    beside.wait_for(space);
-    if (i + 1 < travels.size()) pack(travels[i + 1], stock, group, beside);
+    if (i + 1 < travels.size()) pack_all(travels[i + 1], stock, group, beside);
     exchange(travels[i], group);
   }
   gather_scalars(room.tp, stock, group);

@@ -87,14 +87,15 @@ template <int signal>
 class SignalledGroup final : public group::ForwardingGroup {
  public:
   using ForwardingGroup::ForwardingGroup;
-  void all_to_others(std::uint8_t* received, std::uint8_t* sent,
-                     std::int64_t block_bytes) override {
-    if (++exchanges_ == 3 && rank() == 1) std::raise(signal);
-    inner().all_to_others(received, sent, block_bytes);
+  void exchange(const std::vector<group::Exchange>& exchanges) override {
+    const bool due = exchanges_ < 3;
+    exchanges_ += std::ssize(exchanges);
+    if (due && exchanges_ >= 3 && rank() == 1) std::raise(signal);
+    inner().exchange(exchanges);
   }
 
  private:
-  int exchanges_ = 0;
+  std::int64_t exchanges_ = 0;
 };
 
 template <int signal, TpExperts (*right)(const EngineInput&, group::Group&)>

@@ -44,23 +44,47 @@ void all_to_all_moves_block_d_to_rank_d(Group& group) {
   }
 }
 
-void all_to_others_keeps_the_own_block(Group& group) {
-  for (const std::int64_t bytes : sizes) {
-    ByteVector sent(bytes * group.size());
+/// What a rank sends to all, and room for what it gets.
+struct Sent {
+  Sent(const Group& group, std::int64_t bytes)
+      : sent(bytes * group.size()), received(bytes * group.size(), guard) {
     for (int to = 0; to < group.size(); ++to) {
       for (std::int64_t i = 0; i < bytes; ++i) sent[to * bytes + i] = due(group.rank(), to, i);
     }
-    ByteVector received(bytes * group.size(), guard);
-    group.all_to_others(received.data(), sent.data(), bytes);
-    for (int from = 0; from < group.size(); ++from) {
-      const Bytes block = Bytes(received).subspan(from * bytes, bytes);
-      if (from == group.rank()) {
-        EXPECT_EQ(std::count(block.begin(), block.end(), guard), bytes) << bytes;
-      } else {
-        EXPECT_EQ(differing(block, from, group.rank()), 0) << bytes << " bytes from " << from;
-      }
+  }
+  ByteVector sent;
+  ByteVector received;
+};
+
+/// Every block is its sender's, and the own one as it was.
+void expect_others_blocks(const Group& group, const Sent& moved, std::int64_t bytes) {
+  for (int from = 0; from < group.size(); ++from) {
+    const Bytes block = Bytes(moved.received).subspan(from * bytes, bytes);
+    if (from == group.rank()) {
+      EXPECT_EQ(std::count(block.begin(), block.end(), guard), bytes) << bytes;
+    } else {
+      EXPECT_EQ(differing(block, from, group.rank()), 0) << bytes << " bytes from " << from;
     }
   }
+}
+
+void all_to_others_keeps_the_own_block(Group& group) {
+  for (const std::int64_t bytes : sizes) {
+    Sent moved(group, bytes);
+    group.all_to_others(moved.received.data(), moved.sent.data(), bytes);
+    expect_others_blocks(group, moved, bytes);
+  }
+}
+
+void exchanges_are_each_by_itself(Group& group) {
+  std::vector<Sent> all;
+  for (const std::int64_t bytes : sizes) all.emplace_back(group, bytes);
+  std::vector<Exchange> exchanges;
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    exchanges.push_back({all[i].received.data(), all[i].sent.data(), sizes[i]});
+  }
+  group.exchange(exchanges);
+  for (std::size_t i = 0; i < all.size(); ++i) expect_others_blocks(group, all[i], sizes[i]);
 }
 
 void all_gather_and_share_give_every_rank_in_order(Group& group) {
@@ -197,6 +221,7 @@ std::vector<Conformance> conformances() {
   return {
       {"all_to_all_moves_block_d_to_rank_d", all_to_all_moves_block_d_to_rank_d},
       {"all_to_others_keeps_the_own_block", all_to_others_keeps_the_own_block},
+      {"exchanges_are_each_by_itself", exchanges_are_each_by_itself},
       {"all_gather_and_share_give_every_rank_in_order",
        all_gather_and_share_give_every_rank_in_order},
       {"all_gathers_are_each_by_itself", all_gathers_are_each_by_itself},

@@ -56,6 +56,20 @@ class Staged final : public ForwardingGroup {
     download(received, to, bytes);
   }
 
+  void exchange(const std::vector<Exchange>& exchanges) override {
+    std::vector<std::shared_ptr<std::uint8_t>> kept;
+    std::vector<Exchange> there;
+    for (const Exchange& each : exchanges) {
+      kept.push_back(uploaded(each.sent, each.block_bytes * size()));
+      kept.push_back(uploaded(each.received, each.block_bytes * size()));
+      there.push_back({kept.back().get(), kept[kept.size() - 2].get(), each.block_bytes});
+    }
+    inner().exchange(there);
+    for (std::size_t i = 0; i < exchanges.size(); ++i) {
+      download(exchanges[i].received, kept[2 * i + 1], exchanges[i].block_bytes * size());
+    }
+  }
+
   void all_gather(std::uint8_t* received, const std::uint8_t* sent,
                   std::int64_t block_bytes) override {
     const auto from = uploaded(sent, block_bytes);

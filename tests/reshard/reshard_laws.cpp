@@ -19,11 +19,12 @@ using experts::TpExperts;
 
 constexpr layout::Payload payload{layout::PayloadKind::bytes, 7, 0};
 
-/// A way of the exchange, and the kinds whose size its packed tensors have.
+/// A way of the exchange, the kinds that it has packed at once, and what it calls their memory.
 struct Way {
   std::string name;
   TpExperts (*reshard)(const StockExperts&, group::Group&, std::int64_t);
   std::vector<layout::Kind> packed;
+  std::string purpose;
 };
 
 layout::Shape small(const group::Group& group) {
@@ -354,12 +355,9 @@ void names_the_whole_minority(group::Group& group, const Way& way) {
 void refuses_when_memory_is_out_on_any_rank(group::Group& group, const Way& way) {
   const layout::Shape shape = small(group);
   const StockExperts stock = experts::payload_stock(payload, shape, group.rank());
-  std::vector<std::string> purposes{
-      "scalars in a row", "tp w13",       "tp w13_sf",     "tp w2",
-      "tp w2_sf",         "tp g1_alphas", "tp g1_scale_c", "tp g2_alphas"};
-  for (const layout::Kind kind : way.packed) {
-    purposes.push_back("the packed " + std::string(layout::name(kind)));
-  }
+  const std::vector<std::string> purposes{
+      "scalars in a row", "tp w13",        "tp w13_sf",    "tp w2",    "tp w2_sf",
+      "tp g1_alphas",     "tp g1_scale_c", "tp g2_alphas", way.purpose};
   for (int number = 0; number < static_cast<int>(purposes.size()); ++number) {
     const int rank = number % group.size();
     ScarceGroup scarce(group, group.rank() == rank ? number : -1);
@@ -393,8 +391,11 @@ void check_global_scales_is_nothing_where_all_agree(group::Group& group) {
 }  // namespace
 
 std::vector<Law> laws() {
-  const std::vector<Way> ways{{"seed", reshard_nvfp4, {layout::Kind::w13}},
-                              {"streamed", streamed_nvfp4, {layout::Kind::w2, layout::Kind::w13}}};
+  const std::vector<Way> ways{{"seed", reshard_nvfp4, {layout::Kind::w13}, "the packed w13"},
+                              {"streamed",
+                               streamed_nvfp4,
+                               {layout::kinds.begin(), layout::kinds.end()},
+                               "the packed experts"}};
   const std::vector<std::pair<std::string, void (*)(group::Group&, const Way&)>> each{
       {"gives_each_rank_its_slice_of_every_expert", gives_each_rank_its_slice_of_every_expert},
       {"keeps_to_its_packed_tensors_and_one_exchange_a_kind",

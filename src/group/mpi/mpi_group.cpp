@@ -88,8 +88,8 @@ class MpiGroup final : public Group {
     }
     for (int step = 0; step < size(); ++step) {
       const Pair pair = pair_of(step);
-      exchange(received + pair.source * block_bytes, sent + pair.dest * block_bytes, block_bytes,
-               pair);
+      send_and_receive(received + pair.source * block_bytes, sent + pair.dest * block_bytes,
+                       block_bytes, pair);
     }
   }
 
@@ -97,8 +97,8 @@ class MpiGroup final : public Group {
                      std::int64_t block_bytes) override {
     for (int step = 1; step < size(); ++step) {
       const Pair pair = pair_of(step);
-      exchange(received + pair.source * block_bytes, sent + pair.dest * block_bytes, block_bytes,
-               pair);
+      send_and_receive(received + pair.source * block_bytes, sent + pair.dest * block_bytes,
+                       block_bytes, pair);
     }
   }
 
@@ -112,7 +112,7 @@ class MpiGroup final : public Group {
     }
     for (int step = 0; step < size(); ++step) {
       const Pair pair = pair_of(step);
-      exchange(received + pair.source * block_bytes, sent, block_bytes, pair);
+      send_and_receive(received + pair.source * block_bytes, sent, block_bytes, pair);
     }
   }
 
@@ -135,8 +135,8 @@ class MpiGroup final : public Group {
 
   int count(std::int64_t bytes) const { return static_cast<int>(std::min(bytes, piece_)); }
 
-  void exchange(std::uint8_t* received, const std::uint8_t* sent, std::int64_t bytes,
-                const Pair& pair) {
+  void send_and_receive(std::uint8_t* received, const std::uint8_t* sent, std::int64_t bytes,
+                        const Pair& pair) {
     for (std::int64_t at = 0; at < bytes; at += piece_) {
       const int part = count(bytes - at);
       check(MPI_Sendrecv(sent + at, part, MPI_BYTE, pair.dest, 0, received + at, part, MPI_BYTE,

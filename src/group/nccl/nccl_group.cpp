@@ -231,16 +231,26 @@ class NcclGroup final : public Group {
                           stream());
     });
 #else
-    exchange(received, sent, block_bytes, 0);
+    in_one_call([&](ncclComm_t comm) { return pairs(received, sent, block_bytes, 0, comm); });
 #endif
   }
 
   void all_to_others(std::uint8_t* received, std::uint8_t* sent,
                      std::int64_t block_bytes) override {
-    if (block_bytes == 0 || size() == 1) return;
+    exchange({{received, sent, block_bytes}});
+  }
+
+  void exchange(const std::vector<Exchange>& exchanges) override {
     select();
     communicator_.begin("the all-to-all");
-    exchange(received, sent, block_bytes, 1);
+    in_one_call([&](ncclComm_t comm) {
+      ncclResult_t status = ncclSuccess;
+      for (const Exchange& each : exchanges) {
+        if (each.block_bytes == 0 || !going(status)) continue;
+        status = pairs(each.received, each.sent, each.block_bytes, 1, comm);
+      }
+      return status;
+    });
   }
 
   void all_gather(std::uint8_t* received, const std::uint8_t* sent,
@@ -251,15 +261,14 @@ class NcclGroup final : public Group {
   void all_gathers(const std::vector<Gather>& gathers) override {
     select();
     communicator_.begin("the all-gather");
-    communicator_.call([&](ncclComm_t comm) {
-      ncclResult_t status = ncclGroupStart();
+    in_one_call([&](ncclComm_t comm) {
+      ncclResult_t status = ncclSuccess;
       for (const Gather& each : gathers) {
         if (each.block_bytes == 0 || !going(status)) continue;
         status = ncclAllGather(each.sent, each.received, static_cast<std::size_t>(each.block_bytes),
                                ncclUint8, comm, stream());
       }
-      const ncclResult_t ended = ncclGroupEnd();
-      return going(status) ? ended : status;
+      return status;
     });
   }
 
@@ -281,23 +290,30 @@ class NcclGroup final : public Group {
     space_->on_fault([this](const std::string& text) { communicator_.end(text); });
   }
 
-  // One call of NCCL: rank r sends to r + step and receives from r - step, from `first` step on.
-  void exchange(std::uint8_t* received, const std::uint8_t* sent, std::int64_t block_bytes,
-                int first) {
-    const auto bytes = static_cast<std::size_t>(block_bytes);
+  // What `give` gives to NCCL, as one call of it.
+  template <typename Give>
+  void in_one_call(Give give) {
     communicator_.call([&](ncclComm_t comm) {
-      ncclResult_t status = ncclGroupStart();
-      for (int step = first; step < size() && going(status); ++step) {
-        const int dest = (rank() + step) % size();
-        const int source = (rank() - step + size()) % size();
-        status = ncclSend(sent + dest * block_bytes, bytes, ncclUint8, dest, comm, stream());
-        if (!going(status)) break;
-        status =
-            ncclRecv(received + source * block_bytes, bytes, ncclUint8, source, comm, stream());
-      }
+      const ncclResult_t begun = ncclGroupStart();
+      const ncclResult_t given = going(begun) ? give(comm) : begun;
       const ncclResult_t ended = ncclGroupEnd();
-      return going(status) ? ended : status;
+      return going(given) ? ended : given;
     });
+  }
+
+  // Rank r sends to r + step and receives from r - step, from `first` step on.
+  ncclResult_t pairs(std::uint8_t* received, const std::uint8_t* sent, std::int64_t block_bytes,
+                     int first, ncclComm_t comm) {
+    const auto bytes = static_cast<std::size_t>(block_bytes);
+    ncclResult_t status = ncclSuccess;
+    for (int step = first; step < size() && going(status); ++step) {
+      const int dest = (rank() + step) % size();
+      const int source = (rank() - step + size()) % size();
+      status = ncclSend(sent + dest * block_bytes, bytes, ncclUint8, dest, comm, stream());
+      if (!going(status)) break;
+      status = ncclRecv(received + source * block_bytes, bytes, ncclUint8, source, comm, stream());
+    }
+    return status;
   }
 
   std::unique_ptr<Group> owned_;

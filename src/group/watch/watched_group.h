@@ -37,6 +37,10 @@ class WatchedGroup final : public ForwardingGroup {
     const Call call(notes_, "all_to_others");
     inner().all_to_others(received, sent, block_bytes);
   }
+  void exchange(const std::vector<Exchange>& exchanges) override {
+    const Call call(notes_, "all_to_others");
+    inner().exchange(exchanges);
+  }
   void all_gather(std::uint8_t* received, const std::uint8_t* sent,
                   std::int64_t block_bytes) override {
     const Call call(notes_, "all_gather");
