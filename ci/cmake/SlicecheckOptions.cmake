@@ -90,7 +90,7 @@ endif()
 add_library(slicecheck_flags INTERFACE)
 target_compile_options(slicecheck_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow;-Wconversion>
-  $<$<COMPILE_LANGUAGE:CXX>:-Wno-sign-conversion;-Wnon-virtual-dtor>)
+  $<$<COMPILE_LANGUAGE:CXX>:-Wno-sign-conversion;-Wnon-virtual-dtor;-Woverloaded-virtual>)
 # CMake 3.25 does not know C++20 for this compiler; layout's constexpr maps run in kernels.
 target_compile_options(slicecheck_flags INTERFACE
   $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20;--expt-relaxed-constexpr;-Xcompiler=-Wall,-Wextra>)

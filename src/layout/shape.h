@@ -31,7 +31,7 @@ struct Shape {
 /// Source: the seed, unsupported.
 Reason unsupported(const Shape& shape);
 
-/// The four tensor kinds of a converted expert, in the order in which they are resharded.
+/// The four tensor kinds of a converted expert, in the order of the seed.
 enum class Kind { w13, w13_sf, w2, w2_sf };
 inline constexpr std::array<Kind, 4> kinds{Kind::w13, Kind::w13_sf, Kind::w2, Kind::w2_sf};
 

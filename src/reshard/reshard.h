@@ -32,10 +32,10 @@ inline constexpr std::string_view refusal = "Expert TP cannot reshard the stock 
 experts::TpExperts reshard_nvfp4(const experts::StockExperts& stock, group::Group& group,
                                  std::int64_t num_experts);
 
-/// The same result and refusals. The scales travel first, both kinds in one call; while one call's
-/// bytes travel, the next one's are packed in the second lane of group.space(). Collective over
-/// `group`. Cost: what reshard_nvfp4() moves, in three calls and one of gathers; a packed tensor of
-/// each kind beside stock and result. Where the space has one lane, no time is won.
+/// The same result and refusals. The scales travel first, both kinds by one call of the group;
+/// while one call's bytes travel, the next one's are packed in the second lane of group.space().
+/// Collective over `group`. Cost: what reshard_nvfp4() moves, by three calls for its four; a packed
+/// tensor of each kind beside stock and result. Where the space has one lane, no time is won.
 experts::TpExperts streamed_nvfp4(const experts::StockExperts& stock, group::Group& group,
                                   std::int64_t num_experts);
 

@@ -1,5 +1,6 @@
 // What every way of the exchange is made of: the ranks' agreement on what is to be cut, the memory
-// of a rank's result, the pack and the exchange of one kind, and the scalars of all experts.
+// of a rank's result, the pack of a kind, the exchange of one or more, and the scalars of all
+// experts.
 #pragma once
 
 #include <vector>
@@ -46,7 +47,8 @@ Travel travel_of(const experts::TpExperts& tp, layout::Kind kind, std::uint8_t* 
 void pack(const Travel& travel, const experts::StockExperts& stock, const group::Group& group,
           memory::Space& lane);
 
-/// Brings each rank its slice of every expert, of these kinds in one call. Collective over `group`.
+/// Brings each rank its slice of every expert, of these kinds by one call of `group`. Collective
+/// over it.
 void exchange(const std::vector<Travel>& travels, group::Group& group);
 
 /// Every expert's scalars, in expert order, into `tp`. Collective over `group`.

@@ -1,5 +1,3 @@
-#include <fmt/format.h>
-
 #include <array>
 #include <span>
 
@@ -13,8 +11,8 @@ namespace {
 using layout::Kind;
 
 /// The kinds of each exchange, the smallest first: nothing travels during the first pack, and each
-/// other one's is waited for only where it takes longer than the exchange before it (two ranks:
-/// w2's, by little). The scales go together: alone they are too small for what a call costs.
+/// other one's is waited for only where it takes longer than the exchange before it. The scales go
+/// together: alone they are too small for what a call costs.
 constexpr std::array<Kind, 2> scales{Kind::w2_sf, Kind::w13_sf};
 constexpr std::array<Kind, 1> second{Kind::w2};
 constexpr std::array<Kind, 1> last{Kind::w13};
@@ -27,17 +25,17 @@ struct Room {
   std::shared_ptr<std::uint8_t> packed;
 };
 
-std::int64_t packed_bytes(const experts::StockExperts& stock) {
+/// As many bytes as the rank's experts have, whole: each of its slices of all experts.
+std::int64_t packed_bytes(const experts::TpExperts& tp) {
   std::int64_t bytes = 0;
-  for (const Kind kind : layout::kinds) bytes += experts::tensor_of(stock, kind).bytes();
+  for (const Kind kind : layout::kinds) bytes += experts::tensor_of(tp, kind).bytes();
   return bytes;
 }
 
-Reason allocate(Room& room, const experts::StockExperts& stock, const layout::Shape& shape,
-                memory::Space& space) {
+Reason allocate(Room& room, const layout::Shape& shape, memory::Space& space) {
   Result<experts::TpExperts> tp = allocated_tp(shape, space);
   if (tp.reason) return tp.reason;
-  auto packed = space.allocate(packed_bytes(stock), "the packed experts");
+  auto packed = space.allocate(packed_bytes(*tp), "the packed experts");
   if (packed.reason) return packed.reason;
   room = {std::move(*tp), std::move(*packed)};
   return {};
@@ -69,7 +67,7 @@ experts::TpExperts streamed_nvfp4(const experts::StockExperts& stock, group::Gro
   memory::Space& space = group.space();
   memory::Space& beside = space.beside();
   Room room;
-  group::refuse_together(group, allocate(room, stock, shape, space), refusal);
+  group::refuse_together(group, allocate(room, shape, space), refusal);
   beside.wait_for(space);
   const auto travels = travels_of(room, group);
   pack_all(travels[0], stock, group, beside);

@@ -47,7 +47,7 @@ void all_to_all_moves_block_d_to_rank_d(Group& group) {
 /// What a rank sends to all, and room for what it gets.
 struct Sent {
   Sent(const Group& group, std::int64_t bytes)
-      : sent(bytes * group.size()), received(bytes * group.size(), guard) {
+      : sent(bytes * group.size()), received(bytes * group.size() + 1, guard) {
     for (int to = 0; to < group.size(); ++to) {
       for (std::int64_t i = 0; i < bytes; ++i) sent[to * bytes + i] = due(group.rank(), to, i);
     }
@@ -66,6 +66,7 @@ void expect_others_blocks(const Group& group, const Sent& moved, std::int64_t by
       EXPECT_EQ(differing(block, from, group.rank()), 0) << bytes << " bytes from " << from;
     }
   }
+  EXPECT_EQ(moved.received.back(), guard) << bytes;
 }
 
 void all_to_others_keeps_the_own_block(Group& group) {

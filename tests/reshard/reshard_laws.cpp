@@ -19,12 +19,14 @@ using experts::TpExperts;
 
 constexpr layout::Payload payload{layout::PayloadKind::bytes, 7, 0};
 
-/// A way of the exchange, the kinds that it has packed at once, and what it calls their memory.
+/// A way of the exchange, the kinds that it has packed at once, what it calls their memory, and the
+/// calls of the group by which they travel.
 struct Way {
   std::string name;
   TpExperts (*reshard)(const StockExperts&, group::Group&, std::int64_t);
   std::vector<layout::Kind> packed;
   std::string purpose;
+  int calls = 0;
 };
 
 layout::Shape small(const group::Group& group) {
@@ -84,6 +86,7 @@ void keeps_to_its_packed_tensors_and_one_exchange_a_kind(group::Group& group, co
   EXPECT_LE(counted.space().peak_bytes(), result + packed);
   EXPECT_GE(counted.space().peak_bytes(), result);
   EXPECT_EQ(counted.exchanges(), 4);
+  EXPECT_EQ(counted.calls(), way.calls);
   EXPECT_EQ(counted.gathers(), 3);
 }
 
@@ -391,11 +394,12 @@ void check_global_scales_is_nothing_where_all_agree(group::Group& group) {
 }  // namespace
 
 std::vector<Law> laws() {
-  const std::vector<Way> ways{{"seed", reshard_nvfp4, {layout::Kind::w13}, "the packed w13"},
+  const std::vector<Way> ways{{"seed", reshard_nvfp4, {layout::Kind::w13}, "the packed w13", 4},
                               {"streamed",
                                streamed_nvfp4,
                                {layout::kinds.begin(), layout::kinds.end()},
-                               "the packed experts"}};
+                               "the packed experts",
+                               3}};
   const std::vector<std::pair<std::string, void (*)(group::Group&, const Way&)>> each{
       {"gives_each_rank_its_slice_of_every_expert", gives_each_rank_its_slice_of_every_expert},
       {"keeps_to_its_packed_tensors_and_one_exchange_a_kind",

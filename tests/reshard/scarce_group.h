@@ -72,13 +72,14 @@ class ScarceSpace final : public memory::Space {
   std::int64_t peak_ = 0;
 };
 
-/// Counts the payload's collectives too.
+/// Counts the payload's collectives too: the exchanges, and the calls that brought them.
 class ScarceGroup final : public group::ForwardingGroup {
  public:
   ScarceGroup(group::Group& inner, int refused)
       : ForwardingGroup(inner), space_(inner.space(), refused) {}
 
   ScarceSpace& space() override { return space_; }
+  int calls() const { return calls_; }
   int exchanges() const { return exchanges_; }
   int gathers() const { return gathers_; }
 
@@ -86,6 +87,10 @@ class ScarceGroup final : public group::ForwardingGroup {
                   std::int64_t block_bytes) override {
     ++exchanges_;
     inner().all_to_all(received, sent, block_bytes);
+  }
+  void exchange(const std::vector<group::Exchange>& exchanges) override {
+    ++calls_;
+    ForwardingGroup::exchange(exchanges);
   }
   void all_gather(std::uint8_t* received, const std::uint8_t* sent,
                   std::int64_t block_bytes) override {
@@ -95,6 +100,7 @@ class ScarceGroup final : public group::ForwardingGroup {
 
  private:
   ScarceSpace space_;
+  int calls_ = 0;
   int exchanges_ = 0;
   int gathers_ = 0;
 };

@@ -170,7 +170,7 @@ class LocalGroup final : public Group {
 
   std::int64_t least(std::int64_t value) override {
     std::int64_t least = value;
-    exchange(&value,
+    take_all(&value,
              [&](int other) { least = std::min(least, *circle_->on_table<std::int64_t>(other)); });
     return least;
   }
@@ -181,7 +181,7 @@ class LocalGroup final : public Group {
   }
 
   void broadcast(MutableBytes bytes, int root) override {
-    exchange(bytes.data(), [&](int other) {
+    take_all(bytes.data(), [&](int other) {
       if (other != root || rank_ == root) return;
       copy(bytes.data(), circle_->on_table<std::uint8_t>(other), std::ssize(bytes));
     });
@@ -189,7 +189,7 @@ class LocalGroup final : public Group {
 
   void all_to_all(std::uint8_t* received, const std::uint8_t* sent,
                   std::int64_t block_bytes) override {
-    exchange(sent, [&](int other) {
+    take_all(sent, [&](int other) {
       copy(received + other * block_bytes,
            circle_->on_table<std::uint8_t>(other) + rank_ * block_bytes, block_bytes);
     });
@@ -197,7 +197,7 @@ class LocalGroup final : public Group {
 
   void all_gather(std::uint8_t* received, const std::uint8_t* sent,
                   std::int64_t block_bytes) override {
-    exchange(sent, [&](int other) {
+    take_all(sent, [&](int other) {
       copy(received + other * block_bytes, circle_->on_table<std::uint8_t>(other), block_bytes);
     });
   }
@@ -218,7 +218,7 @@ class LocalGroup final : public Group {
   /// Puts `mine` on the table and calls `take` for every rank once all have put theirs. Starts with
   /// the own rank, so that the ranks do not all read the same memory at once.
   template <typename Take>
-  void exchange(const void* mine, Take take) {
+  void take_all(const void* mine, Take take) {
     circle_->put(rank_, mine);
     circle_->meet(rank_);
     for (int step = 0; step < size(); ++step) take((rank_ + step) % size());
