@@ -26,24 +26,6 @@ std::int64_t differing(Bytes block, int from, int to) {
   return count;
 }
 
-void all_to_all_moves_block_d_to_rank_d(Group& group) {
-  for (const std::int64_t bytes : sizes) {
-    ByteVector sent(bytes * group.size());
-    for (int to = 0; to < group.size(); ++to) {
-      for (std::int64_t i = 0; i < bytes; ++i) sent[to * bytes + i] = due(group.rank(), to, i);
-    }
-    const ByteVector before = sent;
-    ByteVector received(bytes * group.size() + 1, guard);
-    group.all_to_all(received.data(), sent.data(), bytes);
-    for (int from = 0; from < group.size(); ++from) {
-      const Bytes block = Bytes(received).subspan(from * bytes, bytes);
-      EXPECT_EQ(differing(block, from, group.rank()), 0) << bytes << " bytes from " << from;
-    }
-    EXPECT_EQ(received.back(), guard) << bytes;
-    EXPECT_EQ(sent, before) << bytes;
-  }
-}
-
 /// What a rank sends to all, and room for what it gets.
 struct Sent {
   Sent(const Group& group, std::int64_t bytes)
@@ -55,6 +37,20 @@ struct Sent {
   ByteVector sent;
   ByteVector received;
 };
+
+void all_to_all_moves_block_d_to_rank_d(Group& group) {
+  for (const std::int64_t bytes : sizes) {
+    Sent moved(group, bytes);
+    const ByteVector before = moved.sent;
+    group.all_to_all(moved.received.data(), moved.sent.data(), bytes);
+    for (int from = 0; from < group.size(); ++from) {
+      const Bytes block = Bytes(moved.received).subspan(from * bytes, bytes);
+      EXPECT_EQ(differing(block, from, group.rank()), 0) << bytes << " bytes from " << from;
+    }
+    EXPECT_EQ(moved.received.back(), guard) << bytes;
+    EXPECT_EQ(moved.sent, before) << bytes;
+  }
+}
 
 /// Every block is its sender's, and the own one as it was.
 void expect_others_blocks(const Group& group, const Sent& moved, std::int64_t bytes) {
